@@ -1,0 +1,61 @@
+"""Where the bundle's own files lie, and where a case may be written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import List
+
+ROOT = Path(__file__).resolve().parent.parent
+SEED_KNOWLEDGE = ROOT / "knowledge"
+KNOWLEDGE_VARIABLE = "NPU_GRAPH_KNOWLEDGE"
+PROJECT_OVERLAY = Path(".npu-graph") / "knowledge"
+
+
+def knowledge_folders() -> List[Path]:
+    """Return the folders to read knowledge from: the shipped seed first, then overlays that exist."""
+    folders = [SEED_KNOWLEDGE]
+    for overlay in _overlays():
+        if overlay.is_dir() and overlay.resolve() not in [folder.resolve() for folder in folders]:
+            folders.append(overlay)
+    return folders
+
+
+def writable_knowledge_folder() -> Path:
+    """Return the folder a new case goes to, which need not exist yet.
+
+    $NPU_GRAPH_KNOWLEDGE first; else the bundle's own folder when it can be written; else the project's overlay.
+    The order is needed because hosts differ: Codex mounts the skill folder read-only, Claude Code does not.
+    """
+    chosen = os.environ.get(KNOWLEDGE_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser()
+    if is_writable(SEED_KNOWLEDGE):
+        return SEED_KNOWLEDGE
+    return project_root() / PROJECT_OVERLAY
+
+
+def project_root() -> Path:
+    """Return the nearest folder above the working directory that holds .git, else the working directory."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / ".git").exists():
+            return folder
+    return here
+
+
+def is_writable(folder: Path) -> bool:
+    """Say whether a file can really be made there (a permission bit is not enough on a read-only mount)."""
+    try:
+        with tempfile.TemporaryFile(dir=str(folder)):
+            return True
+    except OSError:
+        return False
+
+
+def _overlays() -> List[Path]:
+    chosen = os.environ.get(KNOWLEDGE_VARIABLE)
+    overlays = [Path(chosen).expanduser()] if chosen else []
+    overlays.append(project_root() / PROJECT_OVERLAY)
+    return overlays

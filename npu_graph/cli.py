@@ -1,0 +1,219 @@
+"""The command-line contract of every script: exit codes, one-line errors, UTF-8, bounded input and output."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any, Callable, List, NamedTuple, NoReturn, Optional, Sequence
+
+# Exit codes (the same in every script).
+DONE = 0
+NEGATIVE = 1  # done, and the answer is "no": a check failed, nothing matched
+USAGE = 2
+NO_INPUT = 3  # nothing to look at; a checker that looked at nothing has not passed
+ABSENT = 4  # torch, Ray, a compiler ... that the script needs is not there
+INTERNAL = 5
+
+EXIT_CODES_HELP = (
+    "exit codes: 0 done, 1 done and the answer is negative, 2 wrong usage, 3 no usable input, "
+    "4 something needed is absent, 5 internal error"
+)
+
+# A stack is kilobytes; a file of this size is a log, read at its head and tail so that memory stays bounded.
+MAX_INPUT_BYTES = 16 * 1024 * 1024
+# Text output that an agent's shell tool would otherwise cut at a place of its own choosing.
+MAX_OUTPUT_BYTES = 20 * 1024
+
+DEBUG_VARIABLE = "NPU_GRAPH_DEBUG"
+
+
+class CommandError(Exception):
+    """An error the user can act on, printed as one line.
+
+    Args:
+        message: what is wrong, what was expected, what to do.
+        exit_code: one of the module's exit codes.
+    """
+
+    def __init__(self, message: str, exit_code: int = USAGE) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class InputText(NamedTuple):
+    """One input as text: where it came from, and how many of its bytes were left out."""
+
+    name: str
+    text: str
+    skipped_bytes: int
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse whose usage errors are one line and keep exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"{self.prog}: error: {one_line(message)} (see --help)\n")
+
+
+def make_parser(purpose: str, examples: Sequence[str]) -> argparse.ArgumentParser:
+    """Return a parser whose --help shows purpose, options, examples and exit codes."""
+    epilog = "examples:\n" + "".join(f"  {line}\n" for line in examples) + "\n" + EXIT_CODES_HELP
+    return _Parser(description=purpose, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def one_line(text: str, limit: int = 400) -> str:
+    """Return text folded to one printable line of at most `limit` characters."""
+    folded = " ".join("".join(c if c.isprintable() or c.isspace() else "?" for c in text[: limit * 4]).split())
+    return folded if len(folded) <= limit else folded[: limit - 1] + "…"
+
+
+def use_utf8_streams() -> None:
+    """Make stdout and stderr UTF-8 whatever the locale; a character that cannot be written is escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def run(main: Callable[[Optional[Sequence[str]]], int], argv: Optional[Sequence[str]] = None) -> NoReturn:
+    """Call a script's main and exit by the contract: no traceback reaches a user unless NPU_GRAPH_DEBUG=1."""
+    use_utf8_streams()
+    name = Path(sys.argv[0]).name
+    try:
+        code = main(argv)
+        sys.stdout.flush()
+    except CommandError as error:
+        print(f"{name}: error: {one_line(str(error))}", file=sys.stderr)
+        code = error.exit_code
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:
+        # The reader (head, less) has gone: point stdout at nothing so that the interpreter's own flush is quiet.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = DONE
+    except Exception as error:
+        if os.environ.get(DEBUG_VARIABLE) == "1":
+            traceback.print_exc()
+        detail = one_line(f"{type(error).__name__}: {error}", 200)
+        print(f"{name}: internal error: {detail} (set {DEBUG_VARIABLE}=1 for the traceback)", file=sys.stderr)
+        code = INTERNAL
+    sys.exit(code)
+
+
+def read_inputs(names: Sequence[str], limit: int = MAX_INPUT_BYTES) -> List[InputText]:
+    """Read each named file, or standard input for `-`, bounded to `limit` bytes (head and tail kept).
+
+    Raises:
+        CommandError: exit code 3 when a name cannot be read, or nothing but white space was found.
+    """
+    if names.count("-") > 1:
+        raise CommandError("'-' (standard input) was given twice; give it once", USAGE)
+    inputs = [_read_stdin(limit) if name == "-" else _read_file(name, limit) for name in names]
+    if not any(item.text.strip() for item in inputs):
+        raise CommandError("the input is empty; paste the full stack or log excerpt", NO_INPUT)
+    return inputs
+
+
+def _read_stdin(limit: int) -> InputText:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise CommandError("'-' reads standard input, but nothing is piped in; pipe a stack or name a file", NO_INPUT)
+    source = sys.stdin.buffer
+    head = source.read(limit // 2)
+    tail, dropped = b"", 0
+    while True:
+        block = source.read(1 << 20)
+        if not block:
+            break
+        tail += block
+        if len(tail) > limit // 2:
+            dropped += len(tail) - limit // 2
+            tail = tail[-(limit // 2) :]
+    return InputText("-", _decode(head, tail, dropped, "standard input"), dropped)
+
+
+def _read_file(name: str, limit: int) -> InputText:
+    path = Path(name)
+    try:
+        if path.is_dir():
+            raise CommandError(f"{name} is a directory; name the files in it", NO_INPUT)
+        if not path.exists():
+            raise CommandError(f"{name} does not exist; check the path, or pipe the text to '-'", NO_INPUT)
+        if not path.is_file():
+            raise CommandError(f"{name} is not a regular file; pipe it to '-' instead", NO_INPUT)
+        size = path.stat().st_size
+        with path.open("rb") as source:
+            if size <= limit:
+                return InputText(name, _decode(source.read(limit), b"", 0, name), 0)
+            head = source.read(limit // 2)
+            source.seek(size - limit // 2)
+            tail = source.read(limit // 2)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise CommandError(f"{name} cannot be read: {reason}", NO_INPUT) from None
+    except ValueError:  # a NUL in the name
+        raise CommandError("a file name with a NUL character cannot be opened", NO_INPUT) from None
+    dropped = size - limit
+    return InputText(name, _decode(head, tail, dropped, name), dropped)
+
+
+# Byte order marks first; then the two encodings that Chinese hosts write. Latin-1 never fails and comes last.
+_BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_BINARY_NUL_SHARE = 0.05
+
+
+def _decode(head: bytes, tail: bytes, dropped: int, name: str) -> str:
+    if not dropped:
+        head, tail = head + tail, b""
+    for mark, encoding in _BOMS:
+        if head.startswith(mark):
+            return (head + tail).decode(encoding, "replace")
+    sample = head[:65536] + tail[-65536:]
+    if sample and sample.count(0) > len(sample) * _BINARY_NUL_SHARE:
+        raise CommandError(f"{name} is binary, not text; give a log or a pasted stack", NO_INPUT)
+    text = _decode_part(head)
+    if dropped:
+        text += f"\n[... {dropped} bytes left out ...]\n" + _decode_part(tail)
+    return text
+
+
+def _decode_part(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    lenient = data.decode("utf-8", "replace")
+    # A cut at the edge, or a few bad bytes, is still UTF-8; a text that is bad throughout is probably GB18030.
+    if lenient.count("�") * 50 <= len(lenient):
+        return lenient
+    with contextlib.suppress(UnicodeDecodeError):
+        return data.decode("gb18030")
+    return lenient
+
+
+def bound_output(text: str, limit: int = MAX_OUTPUT_BYTES, way_out: str = "--all") -> str:
+    """Return text cut at a line end within `limit` bytes, saying how to get the rest."""
+    data = text.encode("utf-8")
+    if len(data) <= limit:
+        return text
+    kept = data[:limit].decode("utf-8", "ignore")
+    kept = kept[: kept.rfind("\n") + 1] or kept
+    left = len(data) - len(kept.encode("utf-8"))
+    return f"{kept}[... {left} more bytes; {way_out} prints everything ...]\n"
+
+
+def write_text(text: str) -> None:
+    """Print to stdout, with one newline at the end."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def write_json(record: Any) -> None:
+    """Print a record as indented JSON, keys in the order given."""
+    import json
+
+    write_text(json.dumps(record, ensure_ascii=False, indent=2))
