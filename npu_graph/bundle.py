@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import List
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED_KNOWLEDGE = ROOT / "knowledge"
@@ -13,7 +12,7 @@ KNOWLEDGE_VARIABLE = "NPU_GRAPH_KNOWLEDGE"
 PROJECT_OVERLAY = Path(".npu-graph") / "knowledge"
 
 
-def knowledge_folders() -> List[Path]:
+def knowledge_folders() -> list[Path]:
     """Return the folders to read knowledge from: the shipped seed first, then overlays that exist."""
     folders = [SEED_KNOWLEDGE]
     for overlay in _overlays():
@@ -54,7 +53,7 @@ def is_writable(folder: Path) -> bool:
         return False
 
 
-def _overlays() -> List[Path]:
+def _overlays() -> list[Path]:
     chosen = os.environ.get(KNOWLEDGE_VARIABLE)
     overlays = [Path(chosen).expanduser()] if chosen else []
     overlays.append(project_root() / PROJECT_OVERLAY)

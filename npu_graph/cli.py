@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, Callable, List, NamedTuple, NoReturn, Optional, Sequence
+from typing import Any, Callable, NamedTuple, NoReturn, Sequence
 
 # Exit codes (the same in every script).
 DONE = 0
@@ -79,7 +79,7 @@ def use_utf8_streams() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def run(main: Callable[[Optional[Sequence[str]]], int], argv: Optional[Sequence[str]] = None) -> NoReturn:
+def run(main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None = None) -> NoReturn:
     """Call a script's main and exit by the contract: no traceback reaches a user unless NPU_GRAPH_DEBUG=1."""
     use_utf8_streams()
     name = Path(sys.argv[0]).name
@@ -106,7 +106,7 @@ def run(main: Callable[[Optional[Sequence[str]]], int], argv: Optional[Sequence[
     sys.exit(code)
 
 
-def read_inputs(names: Sequence[str], limit: int = MAX_INPUT_BYTES) -> List[InputText]:
+def read_inputs(names: Sequence[str], limit: int = MAX_INPUT_BYTES) -> list[InputText]:
     """Read each named file, or standard input for `-`, bounded to `limit` bytes (head and tail kept).
 
     Raises:

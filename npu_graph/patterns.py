@@ -1,0 +1,357 @@
+"""Failure patterns: read from known-patterns.md, and matched against a cleaned report."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Iterable, NamedTuple, Sequence
+
+from npu_graph.regex_safety import needed_literal, regex_problem
+
+PATTERN_FILE = "known-patterns.md"
+STAGES = (
+    "capture",
+    "replay",
+    "memory",
+    "update",
+    "compile",
+    "accuracy",
+    "performance",
+    "env",
+    "not_graph",
+    "unknown",
+)
+LAYERS = ("L0", "L1", "L2", "L3", "L4", "L5")
+OWNERS = (
+    "user_code",
+    "framework",
+    "environment",
+    "torch_npu",
+    "op_plugin",
+    "torch_compile",
+    "npugraph_ex",
+    "cann",
+    "hccl",
+    "driver",
+)
+FIELDS = (
+    "Stage",
+    "Layer",
+    "Owner",
+    "Versions",
+    "Symptom",
+    "Cause",
+    "Trigger",
+    "Fix now",
+    "Fix for good",
+    "Verify",
+    "Source",
+    "Seen in",
+)
+# Fields a report in Chinese shows; the English text stands in where one is absent.
+CHINESE_FIELDS = ("Cause (zh)", "Trigger (zh)", "Fix now (zh)", "Fix for good (zh)", "Verify (zh)")
+# `hint` lines are symptom words: they suggest a pattern, never establish it.
+SIGNATURE_KEYS = ("any", "all", "not", "hint", "confirm")
+
+ID_FORM = re.compile(r"P-(?:CAP|REP|MEM|UPD|CMP|ACC|PERF|ENV|HANG|NOT)-\d{3}")
+_HEADING = re.compile(r"### (\S+) — (.{1,200})")
+_FIELD = re.compile(r"- ([A-Z][A-Za-z ]{0,20}(?: \(zh\))?): ?(.*)")
+
+# Scores. A text signature on the first cause establishes a pattern; elsewhere in the report it only suggests it.
+SCORE_ESTABLISHED = 0.9
+SCORE_ELSEWHERE = 0.75
+SCORE_ON_ECHO = 0.5
+KNOWN_FROM = 0.7
+CANDIDATE_FROM = 0.3
+_HINT_BASE, _HINT_STEP, _HINT_MOST = 0.2, 0.15, 0.65
+MAX_EVIDENCE = 4
+
+
+class Problem(NamedTuple):
+    """Something wrong in a knowledge file, by line (1-based)."""
+
+    file: str
+    line: int
+    message: str
+
+
+class Signature(NamedTuple):
+    """The regular expressions of one pattern, as written; all are matched on lower-cased text."""
+
+    any: tuple[str, ...] = ()
+    all: tuple[str, ...] = ()
+    no: tuple[str, ...] = ()
+    hint: tuple[str, ...] = ()
+    confirm: tuple[str, ...] = ()
+
+
+class Pattern(NamedTuple):
+    """One entry of known-patterns.md."""
+
+    id: str
+    title: str
+    fields: dict[str, str]
+    signature: Signature
+    file: str
+    line: int
+
+    @property
+    def stage(self) -> str:
+        return self.fields.get("Stage", "unknown")
+
+    @property
+    def layer(self) -> str:
+        return self.fields.get("Layer", "")
+
+    @property
+    def owner(self) -> str:
+        """The owner when the report itself does not decide otherwise: the first of those listed."""
+        return self.owners[0] if self.owners else ""
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.fields.get("Owner", "").split(",") if part.strip())
+
+    @property
+    def sources(self) -> list[str]:
+        return _split_list(self.fields.get("Source", ""))
+
+    @property
+    def seen_in(self) -> list[str]:
+        return _split_list(self.fields.get("Seen in", ""))
+
+    def text(self, field: str, language: str) -> str:
+        """Return a field in the language asked for ('en' or 'zh'), English where there is no Chinese."""
+        if language == "zh":
+            return self.fields.get(f"{field} (zh)") or self.fields.get(field, "")
+        return self.fields.get(field, "")
+
+    def title_in(self, language: str) -> str:
+        """Return the half of a `English · 中文` title in that language."""
+        english, _, chinese = self.title.partition(" · ")
+        return (chinese or english) if language == "zh" else english
+
+
+class PatternSet(NamedTuple):
+    """All patterns of the seed and its overlays, and what was wrong in the files."""
+
+    patterns: list[Pattern]
+    problems: list[Problem]
+
+
+class Evidence(NamedTuple):
+    """A line of the report that supports a claim (1-based line number in the input)."""
+
+    line: int
+    text: str
+
+
+class Match(NamedTuple):
+    """A pattern found in a report."""
+
+    pattern: Pattern
+    score: float
+    evidence: list[Evidence]
+
+
+def load_patterns(folders: Iterable[Path]) -> PatternSet:
+    """Read known-patterns.md of each folder; a later folder's pattern replaces an earlier one with the same id."""
+    by_id: dict[str, Pattern] = {}
+    problems: list[Problem] = []
+    for folder in folders:
+        path = Path(folder) / PATTERN_FILE
+        if not path.is_file():
+            continue
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            problems.append(Problem(str(path), 0, f"cannot be read: {type(error).__name__}"))
+            continue
+        found = parse_patterns(text, str(path))
+        problems += found.problems
+        for pattern in found.patterns:
+            by_id[pattern.id] = pattern
+    return PatternSet(list(by_id.values()), problems)
+
+
+def parse_patterns(text: str, file: str) -> PatternSet:
+    """Parse the text of a known-patterns.md; a faulty entry is reported and left out, the rest is kept."""
+    patterns: list[Pattern] = []
+    problems: list[Problem] = []
+    seen: dict[str, int] = {}
+    for start, lines in _entries(text):
+        heading = _HEADING.fullmatch(lines[0].rstrip())
+        if heading is None or not ID_FORM.fullmatch(heading.group(1)):
+            problems.append(Problem(file, start, f"not a pattern heading: {lines[0][:80]!r}"))
+            continue
+        pattern, faults = _parse_entry(heading.group(1), heading.group(2), lines, start, file)
+        problems += faults
+        if pattern.id in seen:
+            problems.append(Problem(file, start, f"{pattern.id} is already defined at line {seen[pattern.id]}"))
+            continue
+        seen[pattern.id] = start
+        signature = pattern.signature
+        if signature.any or signature.all or signature.hint:
+            patterns.append(pattern)
+    return PatternSet(patterns, problems)
+
+
+def check_pattern(pattern: Pattern) -> list[Problem]:
+    """Return every breach of the grammar of design section 6 in one pattern."""
+    faults = [f"field '{name}' is missing or empty" for name in FIELDS if not pattern.fields.get(name)]
+    if pattern.stage not in STAGES:
+        faults.append(f"stage {pattern.stage!r} is not one of {', '.join(STAGES)}")
+    faults += [f"layer {layer!r} is not L0 to L5" for layer in [pattern.layer] if layer not in LAYERS]
+    faults += [f"owner {owner!r} is not a known owner" for owner in pattern.owners if owner not in OWNERS]
+    if not (pattern.signature.any or pattern.signature.all or pattern.signature.hint):
+        faults.append("the signature has no any, all or hint line")
+    for key, expressions in zip(SIGNATURE_KEYS, pattern.signature):
+        for expression in () if key == "confirm" else expressions:
+            reason = regex_problem(expression)
+            if reason:
+                faults.append(f"signature line '{key}: {expression[:60]}' {reason}")
+    return [Problem(pattern.file, pattern.line, f"{pattern.id}: {fault}") for fault in faults]
+
+
+def match_patterns(
+    patterns: Sequence[Pattern], text: str, line_of: Sequence[int], primary: str, echoes: str
+) -> list[Match]:
+    """Score every pattern against a report, best first.
+
+    Args:
+        patterns: what to look for.
+        text: the cleaned report, lines joined by newlines.
+        line_of: input line number of each line of `text`.
+        primary: the text of the first cause: a signature found there counts most.
+        echoes: the lines set aside as consequences: a signature found only there counts least.
+    """
+    lowered, lowered_primary = lower(text), lower(primary)
+    echo_lines = {line for line in lower(echoes).split("\n") if line.strip()}
+    searcher = _Searcher(lowered, text, line_of)
+    matches = [
+        match
+        for match in (_match_one(pattern, searcher, lowered_primary, echo_lines) for pattern in patterns)
+        if match is not None
+    ]
+    return sorted(matches, key=lambda match: (-match.score, match.pattern.id))
+
+
+def lower(text: str) -> str:
+    """Lower-case without changing the length, so that offsets stay valid."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(low if len(low) == 1 else char for char, low in ((char, char.lower()) for char in text))
+
+
+class _Searcher:
+    """Finds expressions in one report; an expression is compiled only when its literal occurs."""
+
+    def __init__(self, lowered: str, text: str, line_of: Sequence[int]) -> None:
+        self.lowered = lowered
+        self._text = text
+        self._line_of = line_of
+
+    def find(self, expression: str) -> tuple[int, str, str] | None:
+        """Return (input line, line as written, lower-cased line) of the first match, or None."""
+        literal = needed_literal(expression)
+        if literal and literal not in self.lowered:
+            return None
+        found = re.search(expression, self.lowered)
+        if found is None:
+            return None
+        start = self._text.rfind("\n", 0, found.start()) + 1
+        end = self._text.find("\n", found.start())
+        end = len(self._text) if end < 0 else end
+        row = self._text.count("\n", 0, start)
+        line = self._line_of[row] if row < len(self._line_of) else 0
+        return line, self._text[start:end], self.lowered[start:end]
+
+
+def _match_one(pattern: Pattern, searcher: _Searcher, primary: str, echo_lines: set[str]) -> Match | None:
+    signature = pattern.signature
+    hits = [hit for hit in map(searcher.find, signature.any) if hit]
+    needed = [searcher.find(expression) for expression in signature.all]
+    all_met = all(needed)
+    established = all_met and (bool(hits) if signature.any else bool(signature.all))
+    hints: list[tuple[int, str, str]] = []
+    if not established:
+        if not signature.hint:
+            return None
+        hints = [hit for hit in map(searcher.find, signature.hint) if hit]
+        if not hints:
+            return None
+    if any(searcher.find(expression) for expression in signature.no):
+        return None
+    found = hits + [hit for hit in needed if hit] if established else hints
+    evidence = _distinct(found)
+    if not established:
+        return Match(pattern, min(_HINT_BASE + _HINT_STEP * len(hints), _HINT_MOST), evidence)
+    deciding = hits or [hit for hit in needed if hit]
+    if any(low.strip() and low.strip() in primary for _, _, low in deciding):
+        score = SCORE_ESTABLISHED
+    elif all(low in echo_lines for _, _, low in deciding):
+        score = SCORE_ON_ECHO
+    else:
+        score = SCORE_ELSEWHERE
+    return Match(pattern, score, evidence)
+
+
+def _distinct(hits: Sequence[tuple[int, str, str]]) -> list[Evidence]:
+    seen: dict[int, Evidence] = {}
+    for line, written, _ in hits:
+        seen.setdefault(line, Evidence(line, written.strip()[:300]))
+    return sorted(seen.values())[:MAX_EVIDENCE]
+
+
+def _entries(text: str) -> list[tuple[int, list[str]]]:
+    """Split into (line number, lines) per `### ` heading; a heading inside a fence does not count."""
+    entries: list[tuple[int, list[str]]] = []
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("```"):
+            fenced = not fenced
+        if line.startswith("### ") and not fenced:
+            entries.append((number, [line]))
+        elif line.startswith(("# ", "## ")) and not fenced:
+            entries.append((number, []))
+        elif entries and entries[-1][1]:
+            entries[-1][1].append(line)
+    return [(number, lines) for number, lines in entries if lines]
+
+
+def _parse_entry(identity: str, title: str, lines: list[str], start: int, file: str) -> tuple[Pattern, list[Problem]]:
+    fields: dict[str, str] = {}
+    signature: dict[str, list[str]] = {key: [] for key in SIGNATURE_KEYS}
+    problems: list[Problem] = []
+    in_signature = False
+    name = ""
+    for offset, line in enumerate(lines[1:], 1):
+        number = start + offset
+        if line.startswith("```"):
+            in_signature = line.strip() == "```signature"
+            name = ""
+        elif in_signature:
+            key, _, value = line.partition(":")
+            if key in signature and value.strip():
+                signature[key].append(value.strip())
+            elif line.strip():
+                problems.append(Problem(file, number, f"{identity}: not a signature line: {line[:60]!r}"))
+        else:
+            field = _FIELD.fullmatch(line)
+            if field:
+                name = field.group(1)
+                if name not in FIELDS and name not in CHINESE_FIELDS:
+                    problems.append(Problem(file, number, f"{identity}: unknown field {name!r}"))
+                fields[name] = field.group(2).strip()
+            elif line.startswith("  ") and name:
+                fields[name] = f"{fields[name]} {line.strip()}".strip()
+            elif line.strip():
+                problems.append(Problem(file, number, f"{identity}: unexpected line: {line[:60]!r}"))
+    built = Signature(*(tuple(signature[key]) for key in SIGNATURE_KEYS))
+    pattern = Pattern(identity, title.strip(), fields, built, file, start)
+    return pattern, problems
+
+
+def _split_list(text: str) -> list[str]:
+    return [part.strip() for part in text.split(";") if part.strip()]
