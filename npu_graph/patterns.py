@@ -53,7 +53,7 @@ CHINESE_FIELDS = ("Cause (zh)", "Trigger (zh)", "Fix now (zh)", "Fix for good (z
 # `hint` lines are symptom words: they suggest a pattern, never establish it.
 SIGNATURE_KEYS = ("any", "all", "not", "hint", "confirm")
 
-ID_FORM = re.compile(r"P-(?:CAP|REP|MEM|UPD|CMP|ACC|PERF|ENV|HANG|NOT)-\d{3}")
+ID_FORM = re.compile(r"P-(?:CAP|REP|MEM|UPD|CMP|ACC|PERF|ENV|HANG)-\d{3}")
 _HEADING = re.compile(r"### (\S+) — (.{1,200})")
 _FIELD = re.compile(r"- ([A-Z][A-Za-z ]{0,20}(?: \(zh\))?): ?(.*)")
 

@@ -1,0 +1,220 @@
+"""Stage, layer and owner of a failure, each from evidence lines that are shown."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Sequence
+
+from npu_graph.diagnosis.first_cause import Failure
+from npu_graph.diagnosis.reading import Line
+from npu_graph.patterns import Evidence, Pattern
+
+PHASES = {
+    "capture": "2A",
+    "replay": "2B",
+    "memory": "2C",
+    "update": "2D",
+    "compile": "2E",
+    "accuracy": "2F",
+    "performance": "2G",
+    "env": "2H",
+    "not_graph": "-",
+    "unknown": "-",
+}
+
+
+class Clue(NamedTuple):
+    """One kind of evidence: which value it speaks for, how strongly, and the expression (on lower-cased text)."""
+
+    value: str
+    weight: int
+    expression: re.Pattern[str]
+
+
+class Finding(NamedTuple):
+    """A decided value with its confidence (0..1) and the lines that support it."""
+
+    value: str
+    confidence: float
+    evidence: list[Evidence]
+
+
+def _clues(*rows: tuple[str, int, str]) -> tuple[Clue, ...]:
+    return tuple(Clue(value, weight, re.compile(expression)) for value, weight, expression in rows)
+
+
+# A clue in the first cause counts this many times as much as one elsewhere.
+_PRIMARY_FACTOR = 3
+
+# Weight 3: the failing call or check itself; 2: a function or message of that stage; 1: a word people use for it.
+_STAGE_CLUES = _clues(
+    ("capture", 3, r"\bcapture_(?:begin|end)\b|aclmdlricapture(?:begin|end)|rtstream(?:begin|end)capture"),
+    ("capture", 3, r"during npu graph capture|stream is captur|captured-stream|capture mode|stream capture|not joined"),
+    ("capture", 3, r"error code is 1070(?:2[4-9]|3[0-9]|4[0-5])|\b1070(?:2[4-9]|3[0-68]|4[015])\b|\b507903\b"),
+    ("capture", 2, r"initialize_aclgraph_capture|capture_model|_capture_(?:acl)?graphs?\b|capture_graphs?\b|capture stream failed"),
+    ("capture", 2, r"(?:fail|error|die|refus|abort|crash)\w{0,4} (?:in|at|during|while|when|under) (?:the )?(?:acl|npu|aclgraph|decode |temporary )?\s?graphs? ?captur"),
+    ("capture", 1, r"\bgraph captur|\bcapturing|captures? (?:the )?graph|while graphs are captured|捕获|捕图|图捕获"),
+    ("replay", 3, r"aclmdlriexecuteasync|\breplay:|rtmodelexecute"),
+    ("replay", 2, r"\breplay(?:ing|ed|s)?\b|重放|回放|图执行"),
+    ("replay", 1, r"\b5070(?:11|14|15|18|34|35|46|47)\b|aivec error|aicore (?:error|exception)|hangs?\b|deadlock|卡死|挂死"),
+    ("replay", 1, r"tiling|actual_?seq|padded to|padding"),
+    ("update", 3, r"graph_task_update|task_?update_?(?:begin|end)|update_capture_record|cpu_update_input"),
+    ("update", 3, r"update_(?:attn|graph|full_graph|mla_attn|draft_graph)\w{0,20}_?params|graph_params|\bgraph\.update\b"),
+    ("update", 1, r"update event|task group|updated task|参数更新|更新参数"),
+    ("memory", 3, r"npu out of memory|el0004|memory_allocation|\b20700[12]\b|\b207018\b"),
+    ("memory", 2, r"outofmemory|\boom\b|out of (?:npu |device )?memory|memory (?:profiling|estimation|pool)|sleep mode|wake_?up|显存"),
+    ("compile", 3, r"torch\._dynamo|torch\._inductor|torchdynamo|torch/_dynamo|torch/_inductor|aot_?autograd|graph break"),
+    ("compile", 2, r"torch\.compile|fx graph|compile_fx|bisheng|pattern matcher|fusion pass|check_and_update_config|fullgraph|编译"),
+    ("compile", 2, r"acl ?graph does not support|graph is being compiled|graph mode is not supported"),
+    ("env", 3, r"failed to find function|err00008|undefined symbol|cannot open shared object|libascendcl\.so|no module named"),
+    ("env", 1, r"after .{0,40}(?:moved|upgraded?|switch\w*) to cann|hdk|driver version|升级后"),
+    ("accuracy", 2, r"garbled|gibberish|wrong (?:output|result|answer|value)|accuracy|repeated output|acceptance rate|乱码|精度"),
+    ("accuracy", 2, r"differs? from eager|not (?:the )?same as eager|incorrect|corrupted|values? (?:are|is) wrong|结果不(?:对|一致)"),
+    ("performance", 2, r"slow(?:er|s)?\b|throughput|\btpot\b|\bttft\b|speed drops|latency|host time|性能|吞吐|变慢|空泡"),
+)  # fmt: skip
+
+# The report says that graph mode plays no part.
+_NOT_GRAPH = re.compile(
+    r"without npu ?graph|not (?:related to|caused by) (?:acl|npu)?graph|(?:fails|hangs|same error|also) (?:too )?(?:in|with) eager"
+    r"|eager(?: mode)? (?:fails|hangs|also|too|has the same)|与图模式无关|eager.{0,6}(?:也|同样)"
+)
+# Words that only a report about graph mode, or about torch_npu at all, contains.
+GRAPH_WORDS = re.compile(
+    r"npu ?graph|acl ?graph|torch[._]npu\.?\w*\.graph\b|graph mode|\bcaptur(?:e|ing|ed)_?(?:begin|end|stream|mode|sizes?)|cudagraph_mode"
+    r"|npugraph_ex|torchair|aclmdlri|full_decode_only|piecewise|graph_task_|make_graphed|图模式|reduce-overhead|enforce[-_]eager"
+)
+NPU_WORDS = re.compile(
+    r"\bnpus?\b|ascend|torch_npu|\bcann\b|\bacl(?:nn|rt|op)|hccl|\berr\d{5}\b|\be[a-z1-9]9999\b|昇腾"
+)
+
+_LAYER_CLUES = _clues(
+    ("L5", 4, r"hccl function error|\bei\d{4}\b|aicore exception|aivec error|aicpu exec|driver error:|\bel\d{4}\b|\b5070(?:1[0-9]|3[456]|5[3-7])\b"),
+    ("L4", 3, r"npu function error: (?:c10_npu::)?acl|runtime result = \d|error code is (?:107|207|507)\d{3}|\bee\d{4}\b|rt[a-z]+ execut"),
+    ("L4", 2, r"reason=\[?[a-z]"),
+    ("L3", 3, r"ops function error|call aclnn\w+ failed|aclnn\w{3,60} failed|error code is (?:161|361|561)\d{3}|\be[5-9z]\d{4}\b"),
+    ("L2", 3, r"must be captured on a non-default stream|npugraph::|during npu graph capture|npu out of memory|already owns a captured"),
+    ("L1", 3, r"torch\._dynamo|torch\._inductor|torch/_dynamo/|torch/_inductor/|torchdynamo"),
+)  # fmt: skip
+
+_FRAMEWORK_PATH = re.compile(r"vllm|sglang|sgl_|xllm|/verl/|speculators|mindie|transformers/")
+_LIBRARY_PATH = re.compile(r"site-packages|dist-packages|/lib/python3|torch_npu/|/torch/|<frozen|<string>")
+# Words that only a serving framework's report contains; its author can change options, not that code.
+_SERVING_WORDS = re.compile(
+    r"vllm|sglang|\bxllm\b|\bverl\b|ggml|llama\.cpp|speculators|\bmtp\b|eagle ?3|eplb|kv[ -]?cache|prefill|decode|cudagraph|\bdp rank|data.parallel"
+    r"|tensor.parallel|speculative|max-model-len|tpot|torchair_graph|npugraph_ex together|block table|deepseek|qwen|llama|\bglm"
+)
+
+
+def decide_stage(lines: Sequence[Line], primary: Failure | None, pattern: Pattern | None, score: float) -> Finding:
+    """Decide the stage: an established pattern first, else the clues, weighed; confidence falls when they conflict."""
+    scores, evidence = _weigh(_STAGE_CLUES, lines, primary)
+    text = "\n".join(line.text for line in lines).lower()
+    if pattern is not None:
+        total = sum(scores.values()) + scores.get(pattern.stage, 0)
+        agreement = scores.get(pattern.stage, 0) * 2 / total if total else 0.5
+        confidence = round(min(0.98, score * (0.8 + 0.25 * agreement)), 2)
+        return Finding(pattern.stage, confidence, evidence.get(pattern.stage, []))
+    if _NOT_GRAPH.search(text):
+        return Finding("not_graph", 0.6, _lines_with(_NOT_GRAPH, lines))
+    if primary is not None and not GRAPH_WORDS.search(text) and not (set(scores) & {"capture", "update", "env"}):
+        return Finding(
+            "not_graph", 0.5 if NPU_WORDS.search(text) else 0.8, [Evidence(primary.line, primary.text[:300])]
+        )
+    if not scores:
+        return Finding("unknown", 0.0, [])
+    return _strongest(scores, evidence)
+
+
+def decide_layer(lines: Sequence[Line], primary: Failure | None, pattern: Pattern | None, score: float) -> Finding:
+    """Decide where the error was raised: an established pattern first, else its text, else its deepest frame."""
+    scores, evidence = _weigh(_LAYER_CLUES, [], primary)
+    if pattern is not None:
+        shown = evidence.get(pattern.layer) or next(iter(evidence.values()), [])
+        return Finding(pattern.layer, round(score, 2), shown)
+    if scores:
+        return _strongest(scores, evidence)
+    if primary is not None and primary.frames:
+        frame = primary.frames[-1]
+        inside_torch = re.search(r"torch_npu/|/torch/", frame.file)
+        where = f'File "{frame.file}", line {frame.line}, in {frame.function}'
+        return Finding("L1" if inside_torch else "L0", 0.6, [Evidence(frame.at, where)])
+    if primary is not None and primary.kind == "exception":
+        return Finding("L0", 0.4, [Evidence(primary.line, primary.text[:300])])
+    return Finding("unknown", 0.0, [])
+
+
+def decide_owner(text: str, primary: Failure | None, pattern: Pattern | None, layer: str) -> Finding:
+    """Decide where the fix belongs.
+
+    A pattern lists the owners it can have, its usual one first; the report decides among `user_code` and `framework`,
+    since the same call is a fault of whoever wrote it.
+    """
+    by_code = _code_owner(text, primary)
+    if pattern is not None:
+        owners = pattern.owners
+        if {"user_code", "framework"} <= set(owners) and owners[0] in ("user_code", "framework"):
+            return Finding(by_code if by_code in owners else owners[0], 0.85, [])
+        return Finding(pattern.owner, 0.85, [])
+    if primary is not None:
+        low = f"{primary.type} {primary.text}".lower()
+        for owner, expression in _OWNER_WORDS:
+            if expression.search(low):
+                return Finding(owner, 0.6, [])
+    if by_code:
+        return Finding(by_code, 0.6 if layer in ("L0", "L1") else 0.5, [])
+    return Finding("unknown", 0.0, [])
+
+
+# For a failure without a pattern: the words of the first cause that name an owner by themselves.
+_OWNER_WORDS = (
+    ("hccl", re.compile(r"hccl function error|\bei\d{4}\b|hcclcomm")),
+    ("environment", re.compile(r"undefined symbol|cannot open shared object|no module named|failed to find function|enoent|version .{0,30}not match")),
+    ("torch_compile", re.compile(r"torch\._dynamo|torch\._inductor|internaltorchdynamoerror")),
+    ("driver", re.compile(r"\b50705[3-7]\b|hbm|ecc|\b507899\b")),
+)  # fmt: skip
+
+
+def _code_owner(text: str, primary: Failure | None) -> str:
+    """Return 'framework' or 'user_code' by whose frames, or whose words, the report contains; '' when neither."""
+    frames = primary.frames if primary is not None else []
+    own = [frame for frame in frames if not _LIBRARY_PATH.search(frame.file) or _FRAMEWORK_PATH.search(frame.file)]
+    if any(_FRAMEWORK_PATH.search(frame.file.lower()) for frame in own):
+        return "framework"
+    if own:
+        return "user_code"
+    if _SERVING_WORDS.search(text.lower()):
+        return "framework"
+    return "user_code" if frames or GRAPH_WORDS.search(text.lower()) else ""
+
+
+def _weigh(
+    clues: Sequence[Clue], lines: Sequence[Line], primary: Failure | None
+) -> tuple[dict[str, int], dict[str, list[Evidence]]]:
+    scores: dict[str, int] = {}
+    evidence: dict[str, list[Evidence]] = {}
+    heads = "\n".join(f"{frame.file} in {frame.function}" for frame in primary.frames[-12:]) if primary else ""
+    first = f"{primary.type}: {primary.message}\n{primary.text}\n{heads}".lower() if primary else ""
+    lowered = [(line, line.text.lower()) for line in lines]
+    whole = "\n".join(low for _, low in lowered)
+    for clue in clues:
+        if primary is not None and clue.expression.search(first):
+            scores[clue.value] = scores.get(clue.value, 0) + clue.weight * _PRIMARY_FACTOR
+            evidence.setdefault(clue.value, []).append(
+                Evidence(primary.line, primary.text.split("\n")[0].strip()[:300])
+            )
+        elif whole and clue.expression.search(whole):
+            scores[clue.value] = scores.get(clue.value, 0) + clue.weight
+            evidence.setdefault(clue.value, []).extend(_lines_with(clue.expression, lines)[:1])
+    return scores, {value: list(dict.fromkeys(found))[:3] for value, found in evidence.items()}
+
+
+def _strongest(scores: dict[str, int], evidence: dict[str, list[Evidence]]) -> Finding:
+    value = max(scores, key=lambda key: scores[key])
+    share = scores[value] / sum(scores.values())
+    strength = min(1.0, scores[value] / 6)
+    return Finding(value, round(0.9 * share * (0.5 + 0.5 * strength), 2), evidence[value])
+
+
+def _lines_with(expression: re.Pattern[str], lines: Sequence[Line]) -> list[Evidence]:
+    found = [Evidence(line.number, line.text.strip()[:300]) for line in lines if expression.search(line.text.lower())]
+    return found[:3]

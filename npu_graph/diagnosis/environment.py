@@ -1,0 +1,63 @@
+"""Versions, device and variables that a report states."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_VERSION = r"v?(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+]?(?:rc|RC|post|dev|beta|alpha|a|b|cpu|T|SPC)[\w.]{0,24}){0,3})"
+# (key, expression): the first that matches wins, so exact spellings stand before loose ones.
+_VERSIONS = (
+    ("torch_npu", re.compile(r"\btorch[_-]npu(?:\s?(?:version)?[\s:=|]{1,6}|\s?\()" + _VERSION)),
+    ("torch", re.compile(r"(?:PyTorch version:|\btorch(?:\s?==|\s?=|:|\s))\s?" + _VERSION)),
+    ("cann", re.compile(r"\bCANN(?:[_ ]VERSION)?(?:\s?[:=|]\s?|\s)(?:package_name=\S{1,60}, version=)?" + _VERSION)),
+    (
+        "driver",
+        re.compile(r"(?:\bHDK\s?(?:>=)?|\bdriver(?: version)?\s?[:=]?|npu-smi|驱动(?:版本)?[:：]?)\s{0,3}" + _VERSION),
+    ),
+    ("python", re.compile(r"\b[Pp]ython(?: version:|\s?[:=]\s?|\s)" + _VERSION)),
+)
+_SOC = re.compile(
+    r"\b(Ascend ?910_93\d{2}|Ascend ?(?:910B\d?C?|910C|910A|910_\w{2,6}|310P\d?|310B|950\w{0,8}|910)|Atlas ?(?:800I? A2|800T? A2|A2|A3|300I|310P)"
+    r"|910B[1-4]|310P[1357]|A2|A3)\b"
+)
+_FRAMEWORKS = (
+    ("vllm-ascend", re.compile(r"vllm[-_ ]ascend", re.IGNORECASE)),
+    ("sglang", re.compile(r"\bsglang|\bsgl_", re.IGNORECASE)),
+    ("xllm", re.compile(r"\bxllm\b", re.IGNORECASE)),
+    ("verl", re.compile(r"\bverl\b")),
+    ("llama.cpp", re.compile(r"llama\.cpp|\bggml", re.IGNORECASE)),
+    ("mindie", re.compile(r"\bmindie\b", re.IGNORECASE)),
+    ("vllm", re.compile(r"\bvllm\b|EngineCore", re.IGNORECASE)),
+    ("speculators", re.compile(r"\bspeculators\b")),
+)
+# Variables whose value bears on capture; only `NAME=value` counts, so a sentence that names one does not set it.
+_VARIABLE = re.compile(
+    r"\b((?:TASK_QUEUE_ENABLE|PER_STREAM_QUEUE|STREAMS_PER_DEVICE|MULTI_STREAM_MEMORY_REUSE|LOCAL_WORLD_SIZE"
+    r"|(?:ASCEND|HCCL|TORCH|PYTORCH|TORCHINDUCTOR|VLLM|SGLANG|ACL|CPU_AFFINITY|TNG)_[A-Z0-9_]{2,50}))"
+    r"\s?=\s?[\"']?([^\s\"']{1,200})"
+)
+
+
+def find_environment(text: str) -> dict[str, Any]:
+    """Return the record's `environment`: what the report says, None where it says nothing."""
+    environment: dict[str, Any] = dict.fromkeys(("torch", "torch_npu", "cann", "driver", "soc", "python"))
+    for key, expression in _VERSIONS:
+        found = expression.search(text)
+        if found:
+            environment[key] = found.group(1).rstrip(".")
+    soc = _SOC.search(text)
+    environment["soc"] = soc.group(1) if soc else None
+    environment["framework"] = _find_framework(text)
+    environment["variables"] = {name: value.rstrip(",;") for name, value in _VARIABLE.findall(text)}
+    return environment
+
+
+def _find_framework(text: str) -> dict[str, str | None] | None:
+    for name, expression in _FRAMEWORKS:
+        found = expression.search(text)
+        if found:
+            near = re.compile(re.escape(found.group(0)) + r"(?: version)?[\s:=|]{1,4}" + _VERSION, re.IGNORECASE)
+            version = near.search(text)
+            return {"name": name, "version": version.group(1).rstrip(".") if version else None}
+    return None

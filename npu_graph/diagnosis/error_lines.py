@@ -1,0 +1,124 @@
+"""Error codes, torch_npu call sites and CANN log errors that stand in a report's lines."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Sequence
+
+from npu_graph.diagnosis.reading import Line
+
+# Ways in which torch_npu, CANN and the frameworks print a numeric code.
+_NUMERIC_CODE = re.compile(
+    r"(?:error ?code(?: is|:|=| =)?|errcode:?=?|errorcode:?=?|runtime result =|retcode(?: is|=|:)?|error=|error:|ret=|ret =|ret:"
+    r"|code(?: is|:|=)?|failed[,:]|错误码(?:是|为|:|：)?)\s{0,3}(0x[0-9a-f]{5,8}|\d{5,9})\b",
+    re.IGNORECASE,
+)
+_LETTER_CODE = re.compile(r"\b(ERR\d{5}|[EW][A-Z1-9]\d{4}|ACL_ERROR_[A-Z_]{3,60})\b")
+# A bare number counts only in the ranges that ACL, the runtime and aclnn use, and not as part of a longer token.
+_BARE_CODE = re.compile(r"(?<![\w.:=/-])(?:107|207|507|161|361|561)\d{3}(?![\w/-]|\.\d)")
+_IDENTITY_BEFORE = re.compile(r"(?:pid|tid|port|PID|id|=)\s?$")
+
+_CALL_SITE = re.compile(
+    r"([A-Za-z_~(][\w:~<>()]{0,80}):((?:[\w./-]{0,200}/)?[\w-]{1,80}\.(?:cpp|ts|h|cc)):(\d{1,6}) "
+    r"((?:NPU|OPS|HCCL) function error|NPU warning): ?(.{0,300}?)(?:, error code is (\d{1,9})|$)"
+)
+_DEVICE_FAULT = re.compile(
+    r"aicore exception|aivec error|aicore error|aicpu exception|AICPU execution|Kernel task happen error|vector core exception"
+    r"|there is an? \w{0,20} ?error exception|Assertion `|errorStr: timeout or trap|out of range\[",
+)
+_PLOG_ERROR = re.compile(
+    r"\[(ERROR|FATAL)\] ?([A-Z]{2,12})\(\d{1,9},[^)\n]{0,80}\)?:?(\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d[.\d]{0,8})?"
+)
+_CANN_BLOCK = re.compile(r"\s*(?:\[PID: ?\d+\] [\d:.-]{10,32} \S{0,80}\(?)?([EW][A-Z1-9]\d{4})\b")
+_REASON = re.compile(r"(?:reason=\[?|ErrCode=\d{6}, desc=\[)([^\]\[\n]{4,200})")
+
+
+class CodeMention(NamedTuple):
+    """A code as printed, and where."""
+
+    code: str
+    line: int
+    order: int
+    text: str
+
+
+class CallSite(NamedTuple):
+    """`function:FILE:LINE NPU function error: call, error code is N`, the head of a torch_npu error.
+
+    `file` may be `compiler_depend.ts`, which aarch64 builds up to release 7.3.0 print in place of the real name;
+    the line number is the real file's all the same.
+    """
+
+    function: str
+    file: str
+    file_line: int
+    call: str
+    code: str
+    line: int
+    order: int
+
+
+class LogError(NamedTuple):
+    """An error line of a CANN log or error block: the component that wrote it, and its text."""
+
+    component: str
+    text: str
+    line: int
+    order: int
+    time: str
+
+
+def find_codes(lines: Sequence[Line]) -> list[CodeMention]:
+    """Return every code mention in order; a number is taken only where the text says that it is a code."""
+    mentions: list[CodeMention] = []
+    for order, line in enumerate(lines):
+        text = line.text
+        found: dict[int, str] = {}
+        for match in _NUMERIC_CODE.finditer(text):
+            found[match.start(1)] = match.group(1)
+        for match in _LETTER_CODE.finditer(text):
+            found[match.start(1)] = match.group(1)
+        for match in _BARE_CODE.finditer(text):
+            before = text[max(0, match.start() - 6) : match.start()]
+            if match.start() not in found and not _IDENTITY_BEFORE.search(before):
+                found[match.start()] = match.group(0)
+        mentions += [CodeMention(found[at], line.number, order, text.strip()[:300]) for at in sorted(found)]
+    return mentions
+
+
+def find_call_sites(lines: Sequence[Line]) -> list[CallSite]:
+    """Return the torch_npu call sites in order."""
+    sites: list[CallSite] = []
+    for order, line in enumerate(lines):
+        if " function error" not in line.text and "NPU warning" not in line.text:
+            continue
+        for match in _CALL_SITE.finditer(line.text):
+            function, file, number, _, call, code = match.groups()
+            sites.append(CallSite(function, file, int(number), call.strip(), code or "", line.number, order))
+    return sites
+
+
+def find_log_errors(lines: Sequence[Line]) -> list[LogError]:
+    """Return error lines of plog and of CANN's error blocks, in order."""
+    errors: list[LogError] = []
+    for order, line in enumerate(lines):
+        text = line.text
+        plog = _PLOG_ERROR.search(text) if "[ERROR]" in text or "[FATAL]" in text else None
+        if plog:
+            errors.append(LogError(plog.group(2), text.strip()[:600], line.number, order, plog.group(3) or ""))
+            continue
+        block = _CANN_BLOCK.match(text)
+        if block or "reason=" in text or "desc=[" in text or _DEVICE_FAULT.search(text):
+            errors.append(LogError(block.group(1) if block else "CANN", text.strip()[:600], line.number, order, ""))
+    return errors
+
+
+def is_device_fault(text: str) -> bool:
+    """Say whether the text reports a fault of a running kernel rather than a refused call."""
+    return bool(_DEVICE_FAULT.search(text))
+
+
+def reason_of(text: str) -> str:
+    """Return CANN's reason string (`reason=...`), or ''."""
+    found = _REASON.search(text)
+    return found.group(1).strip() if found else ""

@@ -1,0 +1,276 @@
+"""Which of a report's failures explains the rest, and why each of the others was set aside."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Sequence
+
+from npu_graph.diagnosis.error_lines import (
+    CallSite,
+    CodeMention,
+    LogError,
+    is_device_fault,
+    reason_of,
+)
+from npu_graph.diagnosis.reading import Line
+from npu_graph.diagnosis.tracebacks import Frame, Raised
+
+# Exceptions of ordinary control flow: handling one of them when the real failure comes is no cause
+# (a cache miss, an optional attribute, an optional import).
+_CONTROL_FLOW = frozenset(
+    [
+        "KeyError",
+        "StopIteration",
+        "StopAsyncIteration",
+        "IndexError",
+        "AttributeError",
+        "Empty",
+        "Full",
+        "ModuleNotFoundError",
+        "ImportError",
+        "FileNotFoundError",
+        "LookupError",
+        "CancelledError",
+        "TimeoutError",
+    ]
+)
+
+# A framework saying that something else failed. Its text often repeats the inner error, which is then used instead.
+_RETHROWS = (
+    (re.compile(r"Worker failed with error"), "the executor's note that a worker failed"),
+    (re.compile(r"Engine core initialization failed|Failed core proc|EngineDeadError|EngineCore (?:died|encountered)"), "the API server's note that the engine died"),
+    (re.compile(r"WorkerProc initialization failed|worker .{0,40}died unexpectedly|Executor failed"), "the executor's note that a worker died"),
+    (re.compile(r"NPUModelRunner (?:init )?failed, error is"), "the model runner's wrapper"),
+    (re.compile(r"Capture (?:cuda|npu) graph failed"), "SGLang's wrapper with its general suggestions"),
+    (re.compile(r"cancelled|shm_broadcast.{0,60}(?:time|No available)|RPC call .{0,80}timed out"), "a peer that waited for the failed process"),
+    (re.compile(r"ChildFailedError|exitcode\s*: -?\d+|SIGQUIT received|signal \d+ \(SIG"), "the launcher's note that a process ended"),
+    (re.compile(r"Server disconnected|Connection (?:reset|refused)|EOFError|BrokenPipe"), "a peer that lost its connection"),
+)  # fmt: skip
+_INNER_ERROR = re.compile(
+    r"error is (?!NPUModelRunner)(.{4,1000})|failed with error:? ?['\"]?(.{4,1000})|failed: (.{4,1000})", re.DOTALL
+)
+
+# Codes with which closing a capture fails when something inside it failed before: consequences in that case.
+_CAPTURE_END_ECHOES = frozenset(["107025", "107027", "107033", "107036", "507903"])
+_CAPTURE_END = re.compile(r"capture_end|CaptureEnd|EndCapture|endCaptureErr|graphs\.py.{0,80}__exit__", re.IGNORECASE)
+# An allocation that failed earlier leaves work pending; what waits for it then times out.
+_ALLOCATION = re.compile(
+    r"\b207001\b|\b207018\b|\bEL0004\b|alloc(?:ate)? device memory failed|Memory_Allocation_Failure|rtMalloc.{0,40}fail",
+    re.IGNORECASE,
+)
+_WAIT_OR_OOM = re.compile(
+    r"\b1070(?:19|20|27)\b|\b50704[67]\b|OutOfMemory|Synchronize\w*WithTimeout|sync(?:hronize)? timeout", re.IGNORECASE
+)
+_OWN_ALLOCATOR = re.compile(r"NPU out of memory\. Tried to allocate")
+
+
+class Failure(NamedTuple):
+    """One failure of the report: a Python exception or an error line of a log."""
+
+    kind: str  # "exception" or "log"
+    type: str
+    message: str
+    text: str
+    line: int
+    order: int
+    frames: list[Frame]
+    stream: str
+    chain: int
+    relation: str
+
+
+class SetAside(NamedTuple):
+    """A failure that is a consequence, and the reason for saying so."""
+
+    failure: Failure
+    why: str
+
+
+class FirstCause(NamedTuple):
+    """The failure that explains the rest (None when the report holds none), and what was set aside."""
+
+    failure: Failure | None
+    wrapped_by: list[SetAside]
+
+
+def find_first_cause(
+    lines: Sequence[Line],
+    raised: Sequence[Raised],
+    sites: Sequence[CallSite],
+    codes: Sequence[CodeMention],
+    logs: Sequence[LogError],
+) -> FirstCause:
+    """Choose the earliest failure that is not a consequence of another one in the report."""
+    failures = _exception_failures(raised)
+    failures += _log_failures(lines, failures, sites, codes, logs)
+    failures.sort(key=lambda item: item.order)
+    if not failures:
+        return FirstCause(None, [])
+    aside: dict[int, SetAside] = {}
+    for rule in (_rethrows, _control_flow, _chained_later, _closing_captures, _waits_after_allocation):
+        for index, why in rule(failures, [i not in aside for i in range(len(failures))]):
+            if index not in aside and len(aside) < len(failures) - 1:
+                aside[index] = SetAside(failures[index], why)
+    standing = [index for index in range(len(failures)) if index not in aside]
+    chosen = _choose(failures, standing)
+    rest = [
+        SetAside(failures[index], _why_later(failures[chosen], failures[index]))
+        for index in standing
+        if index != chosen
+    ]
+    echoes = sorted([*aside.values(), *rest], key=lambda item: item.failure.order)
+    return FirstCause(_unwrapped(failures[chosen]), echoes)
+
+
+def _exception_failures(raised: Sequence[Raised]) -> list[Failure]:
+    return [
+        Failure("exception", e.type, e.message, e.text, e.line, e.order, e.frames, e.stream, e.chain, e.relation)
+        for e in raised
+    ]
+
+
+def _log_failures(
+    lines: Sequence[Line],
+    exceptions: Sequence[Failure],
+    sites: Sequence[CallSite],
+    codes: Sequence[CodeMention],
+    logs: Sequence[LogError],
+) -> list[Failure]:
+    """Return error lines that are not part of an exception's own message, one failure per neighbourhood."""
+    inside: set[int] = set()
+    for item in exceptions:
+        inside.update(range(item.order, item.order + item.text.count("\n") + 1))
+    marked: dict[int, str] = {}
+    for log in logs:
+        marked.setdefault(log.order, log.component)
+    for site in sites:
+        marked.setdefault(site.order, "torch_npu")
+    for code in codes:
+        # An ERR line only says which part of torch_npu speaks; the failure is the line it is attached to.
+        if not code.code.startswith("ERR"):
+            marked.setdefault(code.order, "code")
+    failures: list[Failure] = []
+    last = -10
+    for order in sorted(set(marked) - inside):
+        text = lines[order].text.strip()
+        near = order - last <= 3 and failures and failures[-1].stream == lines[order].stream
+        last = order
+        if near and not (_ALLOCATION.search(text) and not _ALLOCATION.search(failures[-1].text)):
+            failures[-1] = failures[-1]._replace(text=f"{failures[-1].text}\n{text}")
+            continue
+        message = reason_of(text) or text
+        failures.append(
+            Failure(
+                "log", marked[order], message[:600], text, lines[order].number, order, [], lines[order].stream, -1, ""
+            )
+        )
+    return failures
+
+
+def _rethrows(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+    found = []
+    for index, item in enumerate(failures):
+        for expression, what in _RETHROWS:
+            if expression.search(f"{item.type}: {item.message[:600]}"):
+                found.append((index, what))
+                break
+    # The last one standing is kept for its inner text, so the earliest is judged last.
+    return list(reversed(found))
+
+
+def _control_flow(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+    """An exception that was being handled when a real failure came, where its type is ordinary control flow."""
+    found = []
+    for index, item in enumerate(failures):
+        follower = failures[index + 1] if index + 1 < len(failures) else None
+        is_handled = follower is not None and follower.relation == "during" and follower.chain == item.chain
+        if follower is None or not is_handled or item.type.rpartition(".")[2] not in _CONTROL_FLOW:
+            continue
+        if follower.type.rpartition(".")[2] not in _CONTROL_FLOW:
+            found.append((index, f"{item.type} was being handled (ordinary control flow) when the failure came"))
+    return found
+
+
+def _chained_later(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+    """A later member of an exception chain: raised from, or while handling, an earlier one that stands."""
+    found = []
+    for index, item in enumerate(failures):
+        if item.kind != "exception" or not item.relation:
+            continue
+        earlier = [
+            other
+            for position, other in enumerate(failures[:index])
+            if standing[position] and other.kind == "exception" and other.chain == item.chain
+        ]
+        if earlier:
+            word = "raised from" if item.relation == "caused_by" else "raised while handling"
+            found.append((index, f"{word} the {earlier[0].type} at line {earlier[0].line}"))
+    return found
+
+
+def _closing_captures(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+    """`graph.__exit__` always calls capture_end, so its failure after an error in the body is a consequence."""
+    found = []
+    for index, item in enumerate(failures):
+        if not _CAPTURE_END.search(item.text) or not any(code in item.text for code in _CAPTURE_END_ECHOES):
+            continue
+        earlier = [
+            other
+            for position, other in enumerate(failures[:index])
+            if standing[position] and not _CAPTURE_END.search(other.text) and other.stream == item.stream
+        ]
+        if earlier:
+            why = "closing the capture failed because the capture was already broken; graph.__exit__ always calls capture_end"
+            found.append((index, why))
+    return found
+
+
+def _waits_after_allocation(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+    """A wait that times out, or an OutOfMemory wrapper, when the device refused an allocation (207001, EL0004)."""
+    if not any(_ALLOCATION.search(item.text) and not _only_wait(item.text) for item in failures):
+        return []
+    why = "follows from the failed device allocation (207001/EL0004): the wait or the wrapper only reports it"
+    return [
+        (index, why)
+        for index, item in enumerate(failures)
+        if _WAIT_OR_OOM.search(f"{item.type} {item.text}")
+        and not _ALLOCATION.search(item.text)
+        and not _OWN_ALLOCATOR.search(item.text)
+    ]
+
+
+def _only_wait(text: str) -> bool:
+    return bool(_WAIT_OR_OOM.search(text)) and not _ALLOCATION.search(text)
+
+
+def _choose(failures: Sequence[Failure], standing: Sequence[int]) -> int:
+    """Prefer the allocation that failed, then the earliest exception or device fault, then the earliest line."""
+    for index in standing:
+        if failures[index].kind == "log" and _ALLOCATION.search(failures[index].text):
+            return index
+    for index in standing:
+        item = failures[index]
+        if item.kind == "exception" or is_device_fault(item.text):
+            return index
+    return standing[0]
+
+
+def _why_later(first: Failure, other: Failure) -> str:
+    if other.type == first.type and other.message[:60] == first.message[:60]:
+        return "the same failure, printed again"
+    if other.stream and first.stream and other.stream != first.stream:
+        return f"from another process ({other.stream}); compare times if you doubt the order"
+    if other.order < first.order:
+        return "a log line before the failure, without an error of its own kind"
+    return f"later than the failure at line {first.line}"
+
+
+def _unwrapped(item: Failure) -> Failure:
+    """Return the failure with a wrapper's words taken off its message, where it repeats the inner error."""
+    for expression, _ in _RETHROWS:
+        if expression.search(item.message):
+            inner = _INNER_ERROR.search(item.message)
+            if inner:
+                text = next(group for group in inner.groups() if group)
+                return item._replace(message=text.strip().rstrip("'\""))
+    return item

@@ -1,0 +1,115 @@
+"""What a report lacks, why it is needed, and the command that gets it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Sequence
+
+from npu_graph.diagnosis.classification import GRAPH_WORDS
+from npu_graph.diagnosis.first_cause import Failure
+
+
+class Item(NamedTuple):
+    """One thing to ask for; each text is a pair (English, Chinese)."""
+
+    name: str
+    label: tuple[str, str]
+    why: tuple[str, str]
+    how: str
+
+
+ITEMS = {
+    item.name: item
+    for item in (
+        Item(
+            "full_stack",
+            ("the full Python stack of the first failing process", "第一个失败进程的完整 Python 堆栈"),
+            ("the first exception names the operation; later ones are echoes", "首个异常才指明出错操作，后面的多是连带报错"),
+            "TASK_QUEUE_ENABLE=0 python3 YOUR_SCRIPT 2>&1 | tee run.log   # 0 makes the stack point at the failing call",
+        ),
+        Item(
+            "versions",
+            ("versions of torch, torch_npu and CANN", "torch、torch_npu 与 CANN 的版本"),
+            ("checks, texts and source lines differ by release", "不同版本的检查、报错文本和源码行号不同"),
+            "pip list | grep -iE 'torch|vllm|sglang'; cat /usr/local/Ascend/ascend-toolkit/latest/*/ascend_toolkit_install.info; npu-smi info",
+        ),
+        Item(
+            "graph_mode",
+            ("how graph mode is switched on (API, backend or service option)", "图模式的开启方式（接口、后端或服务参数）"),
+            ("the same text has another owner in torch.npu.graph, npugraph_ex or a framework", "同样的报错在 torch.npu.graph、npugraph_ex 与框架中归属不同"),
+            "grep -rnE 'npu.graph|capture_begin|make_graphed_callables|npugraph|cudagraph|torch.compile' YOUR_SCRIPT   # and the full start command",
+        ),
+        Item(
+            "minimal_script",
+            ("a minimal script, or the full start command", "最小复现脚本，或完整启动命令"),
+            ("whether eager mode also fails decides between graph and operator", "Eager 是否同样失败，决定问题在图还是在算子"),
+            "run the same command in eager mode (vLLM: --enforce-eager; torch.compile: backend=\"eager\") and say whether it fails",
+        ),
+        Item(
+            "plog",
+            ("the CANN log of the failing process", "失败进程的 CANN 日志（plog）"),
+            ("device faults and hangs name the kernel only there", "设备侧故障和卡死只有在 plog 中才有算子名"),
+            "grep -rnE '\\[ERROR\\]' ~/ascend/log/debug/plog/ | head -50",
+        ),
+        Item(
+            "comparison",
+            ("the outputs of eager and graph mode for the same input, over several steps", "同一输入下 Eager 与图模式多步输出的对比"),
+            ("the step at which they part tells stale input, padding, address or kernel apart", "从第几步开始不一致，可区分输入未更新、padding、地址变化与算子问题"),
+            "run 3 steps with changing inputs in both modes and print the first differing step and output",
+        ),
+        Item(
+            "profile",
+            ("a profile of a few steps in graph mode and in eager mode", "图模式与 Eager 各若干步的 profiling 数据"),
+            ("whether kernels run inside a replay, and where the gaps are, is a measurement", "算子是否在图内执行、空泡在哪里，需要测量"),
+            "torch_npu.profiler with ProfilerLevel.Level1 over 3 to 5 decode steps, export_type Text",
+        ),
+        Item(
+            "rank_stacks",
+            ("the Python stack of every rank while it hangs", "卡住时每个 rank 的 Python 堆栈"),
+            ("the rank that stands elsewhere than the others is the one to look at", "与其他 rank 位置不同的那个 rank 就是排查对象"),
+            "for p in $(pgrep -f YOUR_SERVICE); do py-spy dump --pid $p; done",
+        ),
+    )
+}  # fmt: skip
+
+_BY_STAGE = {
+    "accuracy": ("comparison", "versions", "graph_mode"),
+    "performance": ("profile", "versions", "graph_mode"),
+    "replay": ("plog",),
+}
+
+
+def find_missing(
+    text: str, primary: Failure | None, environment: dict[str, Any], stage: str, decisive: bool
+) -> list[Item]:
+    """Return what to ask for, most useful first.
+
+    Args:
+        text: the cleaned report.
+        primary: the first cause, or None.
+        environment: what `find_environment` returned.
+        stage: the stage as far as decided; it decides which measurement is worth asking for.
+        decisive: whether an explicit error text already locates the layer; then only versions are still of use.
+    """
+    low = text.lower()
+    wanted: list[str] = list(_BY_STAGE.get(stage, ())) if not decisive else []
+    if not decisive and ("hang" in low or "卡" in text or "stuck" in low or "deadlock" in low):
+        wanted.append("rank_stacks")
+    if not decisive and (primary is None or not primary.frames):
+        wanted.append("full_stack")
+    if not (environment["torch_npu"] and environment["cann"]):
+        wanted.append("versions")
+    if not decisive and not GRAPH_WORDS.search(low):
+        wanted.append("graph_mode")
+    if not decisive and not _has_reproduction(low):
+        wanted.append("minimal_script")
+    return [ITEMS[name] for name in dict.fromkeys(wanted)]
+
+
+def as_records(items: Sequence[Item], language: str) -> list[dict[str, str]]:
+    """Return the record's `missing` in the language asked for."""
+    at = 1 if language == "zh" else 0
+    return [{"item": item.label[at], "why": item.why[at], "how": item.how} for item in items]
+
+
+def _has_reproduction(low: str) -> bool:
+    return any(word in low for word in ("import torch", "vllm serve", "python -m", "python3 -m", "torchrun", "pytest "))

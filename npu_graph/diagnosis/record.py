@@ -1,0 +1,211 @@
+"""Build the diagnosis record of design section 5 from pasted text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Sequence
+
+from npu_graph import bundle
+from npu_graph.cases import similar_cases
+from npu_graph.cli import InputText
+from npu_graph.codes import CodeBook
+from npu_graph.diagnosis.anchors import find_anchors
+from npu_graph.diagnosis.classification import (
+    GRAPH_WORDS,
+    PHASES,
+    Finding,
+    decide_layer,
+    decide_owner,
+    decide_stage,
+)
+from npu_graph.diagnosis.environment import find_environment
+from npu_graph.diagnosis.error_lines import CodeMention, find_call_sites, find_codes, find_log_errors
+from npu_graph.diagnosis.first_cause import Failure, FirstCause, SetAside, find_first_cause
+from npu_graph.diagnosis.missing import Item, as_records, find_missing
+from npu_graph.diagnosis.reading import Report, read_report
+from npu_graph.diagnosis.report import compose_report
+from npu_graph.diagnosis.tracebacks import find_exceptions
+from npu_graph.patterns import CANDIDATE_FROM, KNOWN_FROM, Evidence, Match, load_patterns, match_patterns
+
+SCHEMA = "npu-graph/diagnosis/1"
+MAX_PATTERNS = 5
+MAX_CASES = 3
+MAX_CODES = 20
+# Below this a case shares only common words with the report.
+CASE_FROM = 0.25
+_CHINESE_SHARE = 0.02
+
+
+def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[Path] | None = None) -> dict[str, Any]:
+    """Diagnose pasted text.
+
+    Args:
+        inputs: the texts, in order.
+        language: 'en', 'zh', or '' to follow the input.
+        folders: knowledge folders, by default the bundle's seed and its overlays.
+
+    Returns:
+        The record of design section 5, plus `input` (what was left out, language) .
+    """
+    knowledge = list(folders) if folders is not None else bundle.knowledge_folders()
+    report = read_report(inputs)
+    text = report.text
+    language = language or detect_language(text)
+    codes = find_codes(report.lines)
+    sites = find_call_sites(report.lines)
+    cause = find_first_cause(report.lines, find_exceptions(report.lines), sites, codes, find_log_errors(report.lines))
+    primary = cause.failure
+    echoes = "\n".join(item.failure.text for item in cause.wrapped_by)
+    matches = _best_matches(report, primary, echoes, knowledge)
+    best = matches[0] if matches else None
+    known = best if best is not None and best.score >= KNOWN_FROM else None
+    pattern = known.pattern if known is not None else None
+    score = known.score if known is not None else 0.0
+
+    stage = decide_stage(report.lines, primary, pattern, score)
+    layer = decide_layer(report.lines, primary, pattern, score)
+    owner = decide_owner(text, primary, pattern, layer.value)
+    environment = find_environment(text)
+    decisive = known is not None
+    missing = find_missing(text, primary, environment, stage.value, decisive)
+    verdict = _verdict(known, best, primary, stage, missing, text)
+    if known is None and best is not None and verdict == "candidate" and primary is None:
+        # Words without an error: the nearest pattern says more about the stage than single words do.
+        stage = stage._replace(value=best.pattern.stage, confidence=round(best.score * 0.9, 2))
+        owner = decide_owner(text, primary, best.pattern, layer.value)._replace(confidence=round(best.score * 0.8, 2))
+
+    record: dict[str, Any] = {
+        "schema": SCHEMA,
+        "verdict": verdict,
+        "stage": {
+            "value": stage.value,
+            "phase": PHASES[stage.value],
+            "confidence": stage.confidence,
+            "evidence": _evidence(stage.evidence or (best.evidence if best else [])),
+        },
+        "layer": {"value": layer.value, "confidence": layer.confidence, "evidence": _evidence(layer.evidence)},
+        "owner": {"value": owner.value, "confidence": owner.confidence},
+        "first_cause": _first_cause_record(primary, cause.wrapped_by),
+        "error_codes": _code_records(codes, cause, CodeBook.load(knowledge)),
+        "patterns": [_pattern_record(match, language) for match in matches],
+        "cases": _case_records(text, codes, primary, knowledge),
+        "anchors": find_anchors(primary, sites, pattern, environment["torch_npu"]),
+        "environment": environment,
+        "missing": as_records(missing, language),
+        "report": {},
+        "input": {"language": language, "lines": len(report.lines), "left_out": report.left_out},
+    }
+    record["report"] = compose_report(record, pattern, [match.pattern for match in matches], language)
+    return record
+
+
+def detect_language(text: str) -> str:
+    """Return 'zh' when the people's part of the text is Chinese, else 'en'."""
+    sample = text[:20000]
+    chinese = sum(1 for character in sample if "一" <= character <= "鿿")
+    return "zh" if chinese >= 8 and chinese > len(sample) * _CHINESE_SHARE else "en"
+
+
+def _best_matches(report: Report, primary: Failure | None, echoes: str, knowledge: Sequence[Path]) -> list[Match]:
+    patterns = load_patterns(knowledge).patterns
+    numbers = [line.number for line in report.lines]
+    first = f"{primary.type}: {primary.text}" if primary is not None else ""
+    matches = match_patterns(patterns, report.text, numbers, first, echoes)
+    if primary is not None and matches and matches[0].score >= KNOWN_FROM:
+        # With the cause established, symptom words of other patterns are noise.
+        matches = [match for match in matches if match.score >= 0.5]
+    return [match for match in matches if match.score >= CANDIDATE_FROM][:MAX_PATTERNS]
+
+
+def _verdict(
+    known: Match | None,
+    best: Match | None,
+    primary: Failure | None,
+    stage: Finding,
+    missing: Sequence[Item],
+    text: str,
+) -> str:
+    if known is not None:
+        return "not_graph" if known.pattern.stage == "not_graph" else "known"
+    if stage.value == "not_graph":
+        return "not_graph"
+    if best is not None:
+        return "candidate"
+    if primary is None and (missing or not GRAPH_WORDS.search(text.lower())):
+        return "insufficient"
+    return "unknown"
+
+
+def _evidence(items: Sequence[Evidence]) -> list[dict[str, Any]]:
+    return [{"line": item.line, "text": item.text} for item in items]
+
+
+def _first_cause_record(primary: Failure | None, aside: Sequence[SetAside]) -> dict[str, Any] | None:
+    if primary is None:
+        return None
+    frame = primary.frames[-1] if primary.frames else None
+    return {
+        "type": primary.type,
+        "message": primary.message[:1000],
+        "line": primary.line,
+        "frame": {"file": frame.file, "line": frame.line, "function": frame.function} if frame else None,
+        "wrapped_by": [
+            {
+                "type": item.failure.type,
+                "message": item.failure.message[:200],
+                "line": item.failure.line,
+                "why": item.why,
+            }
+            for item in aside[:10]
+        ],
+    }
+
+
+def _code_records(codes: Sequence[CodeMention], cause: FirstCause, book: CodeBook) -> list[dict[str, Any]]:
+    """Return the codes once each; those of the first cause are primary."""
+    primary = cause.failure
+    inside: set[int] = set()
+    if primary is not None:
+        inside.update(range(primary.order, primary.order + primary.text.count("\n") + 1))
+    records: dict[str, dict[str, Any]] = {}
+    for mention in codes:
+        entries = book.find(mention.code)
+        if not entries and not mention.code.startswith(("0x", "E")):
+            continue  # a number that no table knows is more likely a count than a code
+        role = "primary" if mention.order in inside else "secondary"
+        earlier = records.get(mention.code)
+        if earlier is None:
+            records[mention.code] = {
+                "code": mention.code,
+                "symbol": entries[0].symbol if entries else "",
+                "meaning": entries[0].meaning if entries else "not in the table of codes",
+                "role": role,
+                "line": mention.line,
+            }
+        elif role == "primary" and earlier["role"] == "secondary":
+            earlier.update(role="primary", line=mention.line)
+    ordered = sorted(records.values(), key=lambda item: item["role"] != "primary")
+    return ordered[:MAX_CODES]
+
+
+def _pattern_record(match: Match, language: str) -> dict[str, Any]:
+    pattern = match.pattern
+    verify = pattern.text("Verify", language)
+    confirm = list(pattern.signature.confirm) or ([verify] if verify else [])
+    return {
+        "id": pattern.id,
+        "title": pattern.title_in(language),
+        "score": round(match.score, 2),
+        "evidence": _evidence(match.evidence),
+        "confirm": confirm,
+    }
+
+
+def _case_records(
+    text: str, codes: Sequence[CodeMention], primary: Failure | None, knowledge: Sequence[Path]
+) -> list[dict[str, Any]]:
+    functions = [frame.function for frame in primary.frames[-8:]] if primary is not None else []
+    found = similar_cases(text, [item.code for item in codes], functions, knowledge, limit=MAX_CASES)
+    return [
+        {"id": case.id, "title": case.title, "score": round(score, 2)} for case, score in found if score >= CASE_FROM
+    ]

@@ -1,0 +1,293 @@
+"""Turn a diagnosis record into the four-section report people read, in English or Chinese."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from npu_graph.patterns import Pattern
+
+_WORDS = {
+    "en": {
+        "verdict": {
+            "known": "known pattern",
+            "candidate": "candidate: a weak match, to be confirmed",
+            "unknown": "unknown: no pattern matches",
+            "insufficient": "insufficient material",
+            "not_graph": "not a graph-mode problem",
+        },
+        "stage": {
+            "capture": "capture",
+            "replay": "replay",
+            "memory": "memory",
+            "update": "update",
+            "compile": "compile",
+            "accuracy": "accuracy",
+            "performance": "performance",
+            "env": "environment",
+            "not_graph": "outside graph mode",
+            "unknown": "not established",
+        },
+        "overview": "1. Overview",
+        "root_cause": "2. Root cause",
+        "fix": "3. Fix",
+        "verify": "4. Verify",
+        "Verdict": "Verdict",
+        "Stage": "Stage",
+        "Layer": "Layer",
+        "Owner": "Owner",
+        "First cause": "First cause",
+        "line": "line",
+        "Set aside": "Set aside (consequences, not causes)",
+        "Codes": "Codes",
+        "Patterns": "Patterns",
+        "Cases": "Similar recorded cases",
+        "Read on": "Read on in the source",
+        "Missing": "Missing (please send)",
+        "Now": "Now",
+        "For good": "For good",
+        "Where": "Where",
+        "Confirm": "confirm",
+        "Evidence": "evidence",
+        "no_fix": "No fix is proposed before the layer is located. Send what is listed as missing, or confirm a candidate.",
+        "no_verify": "First confirm the cause: {first}",
+        "no_failure": "The report holds no error text; what follows rests on its words alone.",
+        "confidence": "confidence",
+        "and": " and ",
+        "not_graph_cause": "Nothing in the report points at capture, replay, update or the compile step of graph mode.",
+        "unknown_cause": "Not established: no known pattern matches. Nearest place to look: layer {layer}, stage {stage}.",
+        "candidate_cause": "Not established. Candidates, best first: {names}.",
+        "insufficient_cause": "Not established: the material does not locate the layer.",
+        "cause_from": "cause",
+        "trigger": "Trigger",
+        "left_out": "Not read",
+        "other_fix": "The report is not about graph mode: treat it as the error it is ({type}).",
+    },
+    "zh": {
+        "verdict": {
+            "known": "命中已知模式",
+            "candidate": "候选：弱匹配，待确认",
+            "unknown": "未知：没有匹配的模式",
+            "insufficient": "材料不足",
+            "not_graph": "不是图模式问题",
+        },
+        "stage": {
+            "capture": "捕获",
+            "replay": "重放",
+            "memory": "内存",
+            "update": "参数更新",
+            "compile": "编译",
+            "accuracy": "精度",
+            "performance": "性能",
+            "env": "环境",
+            "not_graph": "图模式之外",
+            "unknown": "未确定",
+        },
+        "overview": "1. 概况",
+        "root_cause": "2. 根因",
+        "fix": "3. 修复",
+        "verify": "4. 验证",
+        "Verdict": "结论",
+        "Stage": "阶段",
+        "Layer": "层级",
+        "Owner": "责任方",
+        "First cause": "首个原因",
+        "line": "行",
+        "Set aside": "已排除（连带报错，不是原因）",
+        "Codes": "错误码",
+        "Patterns": "模式",
+        "Cases": "相似的历史案例",
+        "Read on": "对应源码位置",
+        "Missing": "缺少的材料（请补充）",
+        "Now": "临时措施",
+        "For good": "根本修复",
+        "Where": "修改位置",
+        "Confirm": "确认方法",
+        "Evidence": "依据",
+        "no_fix": "在定位到层级之前不给出修复方案。请补充上面列出的材料，或先确认某个候选。",
+        "no_verify": "先确认原因：{first}",
+        "no_failure": "报告中没有报错文本，以下判断仅依据文字描述。",
+        "confidence": "置信度",
+        "and": "、",
+        "not_graph_cause": "报告中没有任何内容指向图模式的捕获、重放、参数更新或编译环节。",
+        "unknown_cause": "未确定：没有匹配的已知模式。建议从层级 {layer}、阶段 {stage} 继续排查。",
+        "candidate_cause": "未确定。候选（按可能性排序）：{names}。",
+        "insufficient_cause": "未确定：现有材料不足以定位层级。",
+        "cause_from": "原因",
+        "trigger": "触发条件",
+        "left_out": "未读取",
+        "other_fix": "该报告与图模式无关，请按错误本身（{type}）处理。",
+    },
+}
+
+
+def compose_report(
+    record: dict[str, Any], pattern: Pattern | None, candidates: Sequence[Pattern], language: str
+) -> dict[str, Any]:
+    """Return the record's `report`. The fix stays empty while no pattern has located the layer (the Iron Law)."""
+    words = _words(language)
+    fix = {"short_term": "", "long_term": "", "where": ""}
+    verify: list[str] = []
+    if pattern is not None:
+        root_cause = _sentence(pattern.text("Cause", language), words["trigger"], pattern.text("Trigger", language))
+        fix["short_term"] = pattern.text("Fix now", language)
+        fix["long_term"] = pattern.text("Fix for good", language)
+        fix["where"] = _where(record)
+        verify = [pattern.text("Verify", language)]
+    elif record["verdict"] == "not_graph":
+        root_cause = words["not_graph_cause"]
+        if record["first_cause"]:
+            fix["short_term"] = words["other_fix"].format(type=record["first_cause"]["type"])
+    elif record["verdict"] == "candidate":
+        names = "; ".join(f"{item.id} {item.title_in(language)}" for item in candidates[:3])
+        root_cause = words["candidate_cause"].format(names=names)
+        verify = [
+            words["no_verify"].format(first=f"[{item['id']}] {item['confirm'][0]}")
+            for item in record["patterns"][:3]
+            if item["confirm"]
+        ]
+    elif record["verdict"] == "unknown":
+        stage = words["stage"][record["stage"]["value"]]
+        root_cause = words["unknown_cause"].format(layer=record["layer"]["value"], stage=stage)
+    else:
+        root_cause = words["insufficient_cause"]
+    return {"overview": _overview(record, words), "root_cause": root_cause, "fix": fix, "verify": verify}
+
+
+def render_text(record: dict[str, Any]) -> str:
+    """Return the report as plain text."""
+    return _render(record, heading=lambda title: f"\n{title}\n", mark=lambda text: text)
+
+
+def render_markdown(record: dict[str, Any]) -> str:
+    """Return the report as Markdown; text from the input stands in code spans, so it cannot become structure."""
+    return _render(record, heading=lambda title: f"\n## {title}\n", mark=code_span)
+
+
+def code_span(text: str) -> str:
+    """Return the text as a Markdown code span that nothing inside it can close."""
+    longest = 0
+    run = 0
+    for character in text:
+        run = run + 1 if character == "`" else 0
+        longest = max(longest, run)
+    ticks = "`" * (longest + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def _render(record: dict[str, Any], heading: Any, mark: Any) -> str:
+    words = _words(record["input"]["language"])
+    report = record["report"]
+    out = [heading(words["overview"]).lstrip("\n").rstrip("\n"), report["overview"]]
+    out += _located(record, words, mark)
+    out.append(heading(words["root_cause"]).rstrip("\n"))
+    out.append(report["root_cause"])
+    out += _cause_details(record, words, mark)
+    out.append(heading(words["fix"]).rstrip("\n"))
+    fix = report["fix"]
+    if fix["short_term"] or fix["long_term"]:
+        rows = (("Now", fix["short_term"]), ("For good", fix["long_term"]), ("Where", fix["where"]))
+        out += [f"- {words[key]}: {value}" for key, value in rows if value]
+    else:
+        out.append(words["no_fix"])
+    out += _missing(record, words, mark)
+    if report["verify"]:
+        out.append(heading(words["verify"]).rstrip("\n"))
+        out += [f"- {step}" for step in report["verify"]]
+    if record["anchors"]:
+        out.append(heading(words["Read on"]).rstrip("\n"))
+        out += [f"- {_anchor_text(item, mark)}" for item in record["anchors"]]
+    if record["input"]["left_out"]:
+        out += ["", f"{words['left_out']}: " + "; ".join(record["input"]["left_out"])]
+    return "\n".join(out) + "\n"
+
+
+def _located(record: dict[str, Any], words: dict[str, Any], mark: Any) -> list[str]:
+    rows = [
+        f"- {words['Stage']}: {words['stage'][record['stage']['value']]} ({record['stage']['phase']}), "
+        f"{words['confidence']} {record['stage']['confidence']:.2f}",
+        f"- {words['Layer']}: {record['layer']['value']}; {words['Owner']}: {record['owner']['value']}, "
+        f"{words['confidence']} {record['owner']['confidence']:.2f}",
+    ]
+    shown = {item["line"]: item["text"] for item in record["stage"]["evidence"] + record["layer"]["evidence"]}
+    rows += [f"  - {words['Evidence']}, {words['line']} {line}: {mark(shown[line])}" for line in sorted(shown)[:4]]
+    return rows
+
+
+def _cause_details(record: dict[str, Any], words: dict[str, Any], mark: Any) -> list[str]:
+    rows: list[str] = []
+    first = record["first_cause"]
+    if first:
+        name = f"{first['type']}: " if first["type"][:1].isupper() and first["type"] != "CANN" else ""
+        rows.append(
+            f"- {words['First cause']} ({words['line']} {first['line']}): {mark(name + first['message'][:400])}"
+        )
+        if first["frame"]:
+            place = f"{first['frame']['file']}:{first['frame']['line']}"
+            rows.append(f"  - {mark(place)} {mark(first['frame']['function'])}")
+        if first["wrapped_by"]:
+            rows.append(f"- {words['Set aside']}:")
+            rows += [
+                f"  - {words['line']} {item['line']}: {mark(item['message'][:120])} ({item['why']})"
+                for item in first["wrapped_by"]
+            ]
+    for item in record["patterns"]:
+        rows.append(f"- {words['Patterns']}: {item['id']} {item['title']} ({item['score']:.2f})")
+        if item["score"] < 0.7:
+            rows += [f"  - {words['Confirm']}: {step}" for step in item["confirm"][:2]]
+    if record["error_codes"]:
+        rows.append(f"- {words['Codes']}:")
+        rows += [
+            f"  - {item['code']} {item['symbol']} ({item['role']}): {item['meaning']}"
+            for item in record["error_codes"][:8]
+        ]
+    rows += [f"- {words['Cases']}: {item['id']} {item['title']} ({item['score']:.2f})" for item in record["cases"]]
+    return rows
+
+
+def _missing(record: dict[str, Any], words: dict[str, Any], mark: Any) -> list[str]:
+    if not record["missing"]:
+        return []
+    rows = [f"\n{words['Missing']}:"]
+    rows += [f"- {item['item']}: {item['why']}\n  {mark(item['how'])}" for item in record["missing"]]
+    return rows
+
+
+def _overview(record: dict[str, Any], words: dict[str, Any]) -> str:
+    parts = [f"{words['Verdict']}: {words['verdict'][record['verdict']]}."]
+    if record["patterns"] and record["patterns"][0]["score"] >= 0.7:
+        best = record["patterns"][0]
+        parts.append(f"{best['id']} {best['title']}.")
+    if record["first_cause"] is None:
+        parts.append(words["no_failure"])
+    return " ".join(parts)
+
+
+def _where(record: dict[str, Any]) -> str:
+    """Return the user's or framework's own frame nearest to the failure: the place where the fix goes."""
+    first = record["first_cause"]
+    own = [
+        item
+        for item in record["anchors"]
+        if item["exact"] and item["repo"] not in ("Ascend/pytorch", "pytorch/pytorch")
+    ]
+    if record["owner"]["value"] in ("user_code", "framework") and own:
+        return f"{own[0]['file']}:{own[0]['line']} ({own[0]['function']})"
+    if first and first["frame"]:
+        return f"{first['frame']['file']}:{first['frame']['line']} ({first['frame']['function']})"
+    return ""
+
+
+def _anchor_text(item: dict[str, Any], mark: Any) -> str:
+    place = item["file"] + (f":{item['line']}" if item["line"] else "")
+    name = f" {mark(item['function'])}" if item["function"] else ""
+    repository = f"{item['repo']}" + (f" @ {item['version']}" if item["version"] else "")
+    return f"{mark(place)}{name} ({repository.strip()})"
+
+
+def _sentence(cause: str, label: str, trigger: str) -> str:
+    return f"{cause} {label}: {trigger}" if trigger else cause
+
+
+def _words(language: str) -> dict[str, Any]:
+    return _WORDS["zh" if language == "zh" else "en"]

@@ -1,0 +1,139 @@
+"""Python exceptions in a report: frames, message with its torch_npu and CANN lines, and how chained ones relate."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Sequence
+
+from npu_graph.diagnosis.reading import BLOCK_LINE, Line
+
+_HEADER = "Traceback (most recent call last)"
+_FRAME = re.compile(r'\s*File "?([^"\n]{1,400}?)"?, line (\d{1,7})(?:, in (.{1,200}))?\s*$')
+# A class name at the start of the line, then a colon or the line's end.
+_RAISED = re.compile(r"\s*((?:[A-Za-z_]\w*\.){0,8}[A-Z_]\w*)(?:: ?(.*)|)$")
+_ERROR_NAME = re.compile(
+    r"(?:Error|Exception|Exit|Interrupt|Iteration|Warning|Timeout|Unsupported|Failed|Group|Violation)$"
+)
+# The same inside a sentence of a service log: "... failed with RuntimeError: text".
+_INLINE = re.compile(r"\b((?:[a-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception)): ?(\S.*)$")
+_DURING = "During handling of the above exception"
+_CAUSED = "The above exception was the direct cause"
+MAX_MESSAGE_LINES = 80
+MAX_FRAMES = 400
+
+
+class Frame(NamedTuple):
+    """One frame of a Python stack, with the input line it stands on."""
+
+    file: str
+    line: int
+    function: str
+    at: int
+
+
+class Raised(NamedTuple):
+    """One exception as printed.
+
+    `relation` is '' for the first of a chain, 'during' when raised while handling the one before, 'caused_by' when
+    raised from it. `order` is the position in the report, for "which came first".
+    """
+
+    type: str
+    message: str
+    text: str
+    line: int
+    frames: list[Frame]
+    relation: str
+    chain: int
+    stream: str
+    source: str
+    order: int
+
+
+def find_exceptions(lines: Sequence[Line]) -> list[Raised]:
+    """Return every exception of the report in order of appearance; ranks that interleave are read apart."""
+    by_stream: dict[tuple[str, str], list[tuple[int, Line]]] = {}
+    for index, line in enumerate(lines):
+        by_stream.setdefault((line.source, line.stream), []).append((index, line))
+    raised: list[Raised] = []
+    for chunk in by_stream.values():
+        raised += _read_stream(chunk, first_chain=len(raised))
+    return sorted(raised, key=lambda item: item.order)
+
+
+def _read_stream(lines: Sequence[tuple[int, Line]], first_chain: int) -> list[Raised]:
+    raised: list[Raised] = []
+    frames: list[Frame] = []
+    relation = ""
+    chain = first_chain
+    in_block = False
+    position = 0
+    while position < len(lines):
+        order, line = lines[position]
+        text = line.text
+        frame = _FRAME.match(text) if "line " in text else None
+        if _HEADER in text:
+            frames, in_block = [], True
+            if not relation:
+                chain += 1
+        elif text.lstrip().startswith(_DURING):
+            relation = "during"
+        elif text.lstrip().startswith(_CAUSED):
+            relation = "caused_by"
+        elif frame:
+            if len(frames) < MAX_FRAMES:
+                frames.append(Frame(frame.group(1), int(frame.group(2)), (frame.group(3) or "").strip(), line.number))
+            in_block = True
+        else:
+            head = _exception_head(text, in_block and bool(frames))
+            if head:
+                end = _message_end(lines, position)
+                body = "\n".join(item.text for _, item in lines[position:end])
+                name, message = head
+                if not in_block and not relation:
+                    chain += 1
+                raised.append(
+                    Raised(name, message, body, line.number, frames, relation, chain, line.stream, line.source, order)
+                )
+                frames, relation, in_block = [], "", False
+                position = end
+                continue
+        position += 1
+    return raised
+
+
+def _exception_head(text: str, expected: bool) -> tuple[str, str] | None:
+    """Return (type, message) when the line names an exception; any class name will do where one is expected."""
+    found = _RAISED.match(text)
+    if found and _is_exception_name(found.group(1), bool(found.group(2)), expected and not text.startswith("    ")):
+        return found.group(1), (found.group(2) or "").strip()
+    if not expected:
+        inline = _INLINE.search(text)
+        if inline:
+            return inline.group(1), inline.group(2).strip()
+    return None
+
+
+def _is_exception_name(name: str, has_message: bool, expected: bool) -> bool:
+    last = name.rpartition(".")[2]
+    if _ERROR_NAME.search(last):
+        return has_message or expected
+    return expected and "." in name and has_message
+
+
+def _message_end(lines: Sequence[tuple[int, Line]], start: int) -> int:
+    """Return the position after the message: it ends at a new traceback, a relation line, or a blank before prose."""
+    end = start + 1
+    limit = min(len(lines), start + MAX_MESSAGE_LINES)
+    while end < limit:
+        text = lines[end][1].text
+        if _HEADER in text or text.lstrip().startswith((_DURING, _CAUSED)) or _FRAME.match(text):
+            break
+        if not text.strip():
+            following = lines[end + 1][1].text if end + 1 < limit else ""
+            if not BLOCK_LINE.match(following):
+                break
+        elif not BLOCK_LINE.match(text) and _exception_head(text, expected=False):
+            break
+        end += 1
+    return end
