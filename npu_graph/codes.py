@@ -266,16 +266,18 @@ class CodeBook:
         return ([entry for entry in found if entry.is_code] or found)[:TEXT_HITS]
 
     def _find_words(self, text: str) -> list[CodeEntry]:
-        words = [word for word in re.split(r"[\W_]+", text.casefold()) if len(word) > 1]
-        if not words:
+        words = _plain_words(text).split()
+        if not any(sum(map(str.isalpha, word)) >= 3 for word in words):
             return []
         if self._haystack is None:
             self._haystack = [
-                (f"{entry.symbol} {entry.meaning}".casefold().replace("_", " "), entry)
+                (f" {_plain_words(f'{entry.symbol} {entry.meaning}')} ", entry)
                 for entry in self._rows.values()
                 if entry.is_code
             ]
-        found = [entry for hay, entry in self._haystack if all(word in hay for word in words)]
+        # A short word must match whole ("err" is not "error"), a longer one from its start ("captur").
+        wanted = [f" {word} " if len(word) < 4 else f" {word}" for word in words]
+        found = [entry for hay, entry in self._haystack if all(word in hay for word in wanted)]
         found.sort(key=lambda entry: entry.stage == "-")
         return found[:TEXT_HITS]
 
@@ -314,18 +316,13 @@ class CodeBook:
         return [CodeEntry(code, "-", "-", meaning, "-", check, "RTD:29-44", family)]
 
     def _near_symbols(self, text: str, limit: int) -> list[CodeEntry]:
-        import difflib
-
         self._find_symbol("")
         known = self._by_symbol or {}
-        key = _strip_prefix(_symbol_key(text))[:64]
-        close = difflib.get_close_matches(key, known, n=limit, cutoff=0.75)
+        close = _closest(_strip_prefix(_symbol_key(text)), known, limit)
         return list(dict.fromkeys(entry for name in close for entry in known[name] if entry.is_code))[:limit]
 
     def _near_spellings(self, code: str, limit: int) -> list[CodeEntry]:
-        import difflib
-
-        close = difflib.get_close_matches(code, self._by_code, n=limit, cutoff=0.75)
+        close = _closest(code, self._by_code, limit)
         return [entry for name in close for entry in self._by_code[name] if entry.is_code][:limit]
 
 
@@ -371,6 +368,26 @@ def _number(text: str) -> int | None:
     if _BARE_HEX.fullmatch(text) and not _LETTERED.fullmatch(text):
         return int(text, 16)
     return None
+
+
+def _closest(word: str, names: Iterable[str], limit: int, cutoff: float = 0.75) -> list[str]:
+    import difflib
+
+    # difflib.get_close_matches would break ties towards the last name; ERR00100 comes before ERR04100.
+    matcher = difflib.SequenceMatcher()
+    matcher.set_seq2(word[:64])
+    scored: list[tuple[float, str]] = []
+    for name in names:
+        matcher.set_seq1(name)
+        if matcher.real_quick_ratio() >= cutoff and matcher.quick_ratio() >= cutoff:
+            ratio = matcher.ratio()
+            if ratio >= cutoff:
+                scored.append((-ratio, name))
+    return [name for _, name in sorted(scored)[:limit]]
+
+
+def _plain_words(text: str) -> str:
+    return re.sub(r"[\W_]+", " ", text.casefold()).strip()
 
 
 def _symbol_key(text: str) -> str:
