@@ -63,7 +63,10 @@ SCORE_ELSEWHERE = 0.75
 SCORE_ON_ECHO = 0.5
 KNOWN_FROM = 0.7
 CANDIDATE_FROM = 0.3
-_HINT_BASE, _HINT_STEP, _HINT_MOST = 0.2, 0.15, 0.65
+# Each needed line that is there makes a pattern more specific than one with fewer.
+_SPECIFIC_STEP, _SPECIFIC_MOST = 0.02, 0.06
+# Symptom words add up, and count more when they are a larger share of what the pattern lists.
+_HINT_BASE, _HINT_STEP, _HINT_SHARE, _HINT_MOST = 0.15, 0.15, 0.05, 0.65
 MAX_EVIDENCE = 4
 
 
@@ -286,7 +289,8 @@ def _match_one(pattern: Pattern, searcher: _Searcher, primary: str, echo_lines: 
     found = hits + [hit for hit in needed if hit] if established else hints
     evidence = _distinct(found)
     if not established:
-        return Match(pattern, min(_HINT_BASE + _HINT_STEP * len(hints), _HINT_MOST), evidence)
+        share = _HINT_SHARE * len(hints) / len(signature.hint)
+        return Match(pattern, min(_HINT_BASE + _HINT_STEP * len(hints) + share, _HINT_MOST), evidence)
     deciding = hits or [hit for hit in needed if hit]
     if any(low.strip() and low.strip() in primary for _, _, low in deciding):
         score = SCORE_ESTABLISHED
@@ -294,6 +298,7 @@ def _match_one(pattern: Pattern, searcher: _Searcher, primary: str, echo_lines: 
         score = SCORE_ON_ECHO
     else:
         score = SCORE_ELSEWHERE
+    score += min(_SPECIFIC_STEP * len(signature.all), _SPECIFIC_MOST)
     return Match(pattern, score, evidence)
 
 

@@ -73,10 +73,22 @@ _STAGE_CLUES = _clues(
     ("performance", 2, r"slow(?:er|s)?\b|throughput|\btpot\b|\bttft\b|speed drops|latency|host time|性能|吞吐|变慢|空泡"),
 )  # fmt: skip
 
-# The report says that graph mode plays no part.
-_NOT_GRAPH = re.compile(
-    r"without npu ?graph|not (?:related to|caused by) (?:acl|npu)?graph|(?:fails|hangs|same error|also) (?:too )?(?:in|with) eager"
-    r"|eager(?: mode)? (?:fails|hangs|also|too|has the same)|与图模式无关|eager.{0,6}(?:也|同样)"
+# Reasons to say that graph mode plays no part, each with what it means.
+_NOT_GRAPH = (
+    # The reporter ruled graph mode out.
+    re.compile(
+        r"(?<!with and )without (?:an? )?npu ?graph|not (?:related to|caused by) (?:acl|npu)?graph"
+        r"|(?:fails|hangs|same error|also) (?:too )?(?:in|with) eager|eager(?: mode)? (?:fails|hangs|also|too|has the same)"
+        r"|与图模式无关|eager.{0,6}(?:也|同样)"
+    ),
+    # A name that Python itself cannot resolve: a slip in the code, whichever mode runs it.
+    re.compile(r"\b(?:unboundlocalerror|nameerror|syntaxerror|indentationerror): "),
+    # A library that does not load fails before any graph is made.
+    re.compile(r"(?:importerror|oserror): .{0,300}(?:undefined symbol|cannot open shared object|no such file)"),
+    # A single operator that does not compile; GE calls that "build graph" although no user graph is involved.
+    re.compile(r"compile operator failed|failed to compile op\b|failure_to_compile_op"),
+    # The framework announces that it lowered the graph mode: expected behaviour.
+    re.compile(r"is not supported with \w{3,60} backend.{0,120}setting cudagraph_mode"),
 )
 # Words that only a report about graph mode, or about torch_npu at all, contains.
 GRAPH_WORDS = re.compile(
@@ -97,6 +109,7 @@ _LAYER_CLUES = _clues(
 )  # fmt: skip
 
 _FRAMEWORK_PATH = re.compile(r"vllm|sglang|sgl_|xllm|/verl/|speculators|mindie|transformers/")
+_OWN_SCRIPT = re.compile(r"\bimport torch_npu\b|torch[._]npu\.(?:npu\.)?(?:NPUGraph|graph)\(|__main__")
 _LIBRARY_PATH = re.compile(r"site-packages|dist-packages|/lib/python3|torch_npu/|/torch/|<frozen|<string>")
 # Words that only a serving framework's report contains; its author can change options, not that code.
 _SERVING_WORDS = re.compile(
@@ -114,8 +127,9 @@ def decide_stage(lines: Sequence[Line], primary: Failure | None, pattern: Patter
         agreement = scores.get(pattern.stage, 0) * 2 / total if total else 0.5
         confidence = round(min(0.98, score * (0.8 + 0.25 * agreement)), 2)
         return Finding(pattern.stage, confidence, evidence.get(pattern.stage, []))
-    if _NOT_GRAPH.search(text):
-        return Finding("not_graph", 0.6, _lines_with(_NOT_GRAPH, lines))
+    for expression in _NOT_GRAPH:
+        if expression.search(text):
+            return Finding("not_graph", 0.6, _lines_with(expression, lines))
     if primary is not None and not GRAPH_WORDS.search(text) and not (set(scores) & {"capture", "update", "env"}):
         return Finding(
             "not_graph", 0.5 if NPU_WORDS.search(text) else 0.8, [Evidence(primary.line, primary.text[:300])]
@@ -167,7 +181,8 @@ def decide_owner(text: str, primary: Failure | None, pattern: Pattern | None, la
 
 # For a failure without a pattern: the words of the first cause that name an owner by themselves.
 _OWNER_WORDS = (
-    ("hccl", re.compile(r"hccl function error|\bei\d{4}\b|hcclcomm")),
+    ("hccl", re.compile(r"hccl function error|\bei\d{4}\b|hcclcomm|hccl_op_expansion_mode")),
+    ("op_plugin", re.compile(r"compile operator failed|failed to compile op\b|ops function error")),
     ("environment", re.compile(r"undefined symbol|cannot open shared object|no module named|failed to find function|enoent|version .{0,30}not match")),
     ("torch_compile", re.compile(r"torch\._dynamo|torch\._inductor|internaltorchdynamoerror")),
     ("driver", re.compile(r"\b50705[3-7]\b|hbm|ecc|\b507899\b")),
@@ -184,7 +199,7 @@ def _code_owner(text: str, primary: Failure | None) -> str:
         return "user_code"
     if _SERVING_WORDS.search(text.lower()):
         return "framework"
-    return "user_code" if frames or GRAPH_WORDS.search(text.lower()) else ""
+    return "user_code" if frames or _OWN_SCRIPT.search(text) else ""
 
 
 def _weigh(
