@@ -274,8 +274,15 @@ def settle(target: Path) -> list[str]:
     if old.is_dir() and record.is_file():
         with errors_as_refusal(f"the new version is in place, but cases recorded meanwhile are only in {old}"):
             remarks = carry_late(old, target, json.loads(record.read_text(encoding="utf-8")))
+        with contextlib.suppress(OSError):
             record.unlink()
-    shutil.rmtree(str(work), ignore_errors=True)
+    for folder in (work / "new", old):
+        shutil.rmtree(str(folder), ignore_errors=True)
+    with contextlib.suppress(OSError):
+        for file in (record, work / OWNER):  # the owner last: what lies here is ours as long as it names one
+            if file.is_file():
+                file.unlink()
+        work.rmdir()
     if os.path.lexists(str(work)):
         remarks.append(f"{work} could not be deleted; delete it yourself")
     return remarks
