@@ -34,11 +34,13 @@ sys.path.insert(0, str(ROOT))
 
 from npu_graph import __version__, bundle, cli
 from npu_graph.install_plan import (
+    BASE_FOLDER,
     BUNDLE_NAME,
     MANIFEST_NAME,
     ROUTER,
     SUB_SKILLS,
     Manifest,
+    Step,
     errors_as_refusal,
     holds_knowledge,
     is_installed,
@@ -288,20 +290,23 @@ def describe_outcome(place: Place, outcome: Outcome, dry_run: bool) -> str:
     )
     for step in outcome.steps:
         if dry_run and step.action != "unchanged" or step.action not in QUIET_ACTIONS:
-            lines.append(f"  {step.action}: {describe_step(step.action, step.path, step.source)}")
+            lines.append(f"  {step.action}: {describe_step(step, place.target)}")
     lines += [f"  note: {remark}" for remark in outcome.remarks]
     if outcome.verb == "removed" and counts["kept"]:
         lines.append("  what is listed as kept stays; a later install takes it over")
     return "\n".join(lines)
 
 
-def describe_step(action: str, path: str, source: str) -> str:
+def describe_step(step: Step, target: Path) -> str:
     """Return a step's files in words."""
-    if action == "saved":
-        return f"{printable(path)} (your {printable(source)})"
-    if action == "conflict":
-        return f"{printable(source)} stays as you have it; the new one is {printable(path)}: merge, then delete it"
-    return printable(path)
+    path, source = printable(step.path), printable(step.source)
+    if step.action == "saved":
+        return f"{path} (your {source})"
+    if step.action == "conflict":
+        known = (target / BASE_FOLDER / step.source).is_file()
+        origin = f" (both began as {BASE_FOLDER}/{source})" if known else ""
+        return f"{source} stays as you have it; the new one is {path}: merge it{origin}, then delete it"
+    return path
 
 
 def describe_health(place: Place, health: Health) -> str:

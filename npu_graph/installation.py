@@ -45,9 +45,8 @@ from npu_graph.install_plan import (
 
 # The work folder starts with a dot and holds bundles one level down, so that no host lists a half-built one.
 WORK_FOLDER = f".{BUNDLE_NAME}.work"
-# Nothing copies for an hour: an older work folder belongs to a run that died. One without an owner died at birth.
+# Nothing copies for an hour: an older work folder belongs to a run that died.
 STALE_SECONDS = 3600
-STALE_WITHOUT_OWNER_SECONDS = 60
 
 OWNER = "owner"
 BEFORE = "knowledge.json"
@@ -276,9 +275,9 @@ def settle(target: Path) -> list[str]:
             remarks = carry_late(old, target, json.loads(record.read_text(encoding="utf-8")))
         with contextlib.suppress(OSError):
             record.unlink()
-    for folder in (work / "new", old):
-        shutil.rmtree(str(folder), ignore_errors=True)
     with contextlib.suppress(OSError):
+        discard(work / "new")
+        discard(old)
         for file in (record, work / OWNER):  # the owner last: what lies here is ours as long as it names one
             if file.is_file():
                 file.unlink()
@@ -286,6 +285,16 @@ def settle(target: Path) -> list[str]:
     if os.path.lexists(str(work)):
         remarks.append(f"{work} could not be deleted; delete it yourself")
     return remarks
+
+
+def discard(folder: Path) -> None:
+    """Delete a tree, read-only parts included."""
+    for place, _, files in os.walk(str(folder)):
+        Path(place).chmod(0o700)
+        for file in files if os.name == "nt" else ():  # only there a file's own bit stops its deletion
+            Path(place, file).chmod(0o600)
+    if folder.is_dir():
+        shutil.rmtree(str(folder))
 
 
 def carry_late(old: Path, target: Path, before: Mapping[str, str]) -> list[str]:
@@ -324,8 +333,11 @@ def recover(target: Path) -> list[str]:
     if not os.path.lexists(str(work)):
         return []
     with errors_as_refusal(f"{work} cannot be read"):
-        owner = work / OWNER
-        if work.is_symlink() or not work.is_dir() or (any(work.iterdir()) and not owner.is_file()):
+        real = work.is_dir() and not work.is_symlink()
+        if real and not any(work.iterdir()):  # died at birth, or when all was done
+            work.rmdir()
+            return []
+        if not real or not (work / OWNER).is_file():
             raise refusal(f"{work} is in the way and was not made by install.py; move it away")
         if is_busy(work):
             raise refusal(f"another install.py is at work in {target.parent}; wait, or delete {work} if none runs")
@@ -335,8 +347,6 @@ def recover(target: Path) -> list[str]:
 def is_busy(work: Path) -> bool:
     """Say whether the installer that made a work folder may still run."""
     owner = work / OWNER
-    if not owner.is_file():
-        return time.time() - work.stat().st_mtime < STALE_WITHOUT_OWNER_SECONDS
     if time.time() - owner.stat().st_mtime > STALE_SECONDS:
         return False
     number, _, node = owner.read_text(encoding="utf-8", errors="replace")[:300].partition(" ")
@@ -392,10 +402,12 @@ def delete(target: Path, manifest: Manifest, steps: Sequence[Step]) -> None:
         if step.action == "deleted":
             (target / step.path).unlink()
     kept = {step.path for step in steps if step.action == "kept"}
-    bases = scan(target / BASE_FOLDER, lambda _: True) if (target / BASE_FOLDER).is_dir() else {}
-    for path in bases:
-        if path not in kept:
-            (target / BASE_FOLDER / path).unlink()
+    bases = target / BASE_FOLDER
+    if bases.is_symlink():
+        bases.unlink()
+    elif bases.is_dir():
+        for path in set(scan(bases, lambda _: True)) - kept:
+            (bases / path).unlink()
     if kept:
         files = {path: digest for path, digest in manifest.files.items() if path in kept}
         offers = {path: aim for path, aim in manifest.offers.items() if path in kept}
