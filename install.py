@@ -202,10 +202,10 @@ def check(target: Path, project: Path, environ: Mapping[str, str]) -> Health:
     Raises:
         CommandError: exit code 3 when there is no copy to look at, 1 when it cannot be read.
     """
-    if not target.is_dir():
-        raise cli.CommandError(f"nothing to check: {target} is not a folder; run install", cli.NO_INPUT)
-    manifest = read_manifest(target) or Manifest("", {}, {})
     with errors_as_refusal(f"{target} cannot be read"):
+        if not target.is_dir():
+            raise cli.CommandError(f"nothing to check: {target} is not a folder; run install", cli.NO_INPUT)
+        manifest = read_manifest(target) or Manifest("", {}, {})
         present = scan(target, is_installed)
     problems, notes = [], [f"Python {sys.version.split()[0]}"]
     if not manifest.files:
@@ -284,7 +284,7 @@ def describe_outcome(place: Place, outcome: Outcome, dry_run: bool) -> str:
     counts = Counter(step.action for step in outcome.steps)
     versions = [version for version in (outcome.version_before, outcome.version) if version]
     verb = f"would be {outcome.verb}" if dry_run else outcome.verb
-    lines = [f"{BUNDLE_NAME} {' -> '.join(dict.fromkeys(versions))} {verb}: {place.target}"]
+    lines = [f"{BUNDLE_NAME} {' -> '.join(dict.fromkeys(versions))} {verb}: {printable(str(place.target))}"]
     lines.append(
         "  " + ", ".join(f"{counts[action]} {meaning}" for action, meaning in ACTIONS.items() if counts[action])
     )
@@ -312,7 +312,7 @@ def describe_step(step: Step, target: Path) -> str:
 def describe_health(place: Place, health: Health) -> str:
     """Return what check found at one place."""
     state = f"{len(health.problems)} problem(s)" if health.problems else "ok"
-    lines = [f"{BUNDLE_NAME} {health.version or '(version unknown)'} {state}: {place.target}"]
+    lines = [f"{BUNDLE_NAME} {health.version or '(version unknown)'} {state}: {printable(str(place.target))}"]
     lines.append(f"  {health.files} files compared")
     lines += [f"  problem: {problem}" for problem in health.problems]
     lines += [f"  note: {note}" for note in health.notes]
@@ -370,9 +370,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.delete_cases and options.command != "remove":
         parser.error("--delete-cases goes with remove")
-    project = Path(options.project).expanduser().absolute() if options.project else bundle.project_root()
-    if not project.is_dir():
-        raise cli.CommandError(f"the project {project} is not a folder; check --project")
+    if "" in (options.target, options.project):
+        parser.error("--target and --project need the name of a folder, not an empty text")
+    with errors_as_refusal("the project folder cannot be used; name another with --project", cli.USAGE):
+        project = Path(options.project).expanduser().absolute() if options.project else bundle.project_root()
+        if not project.is_dir():
+            raise cli.CommandError(f"the project {project} is not a folder; check --project")
     places = choose_places(options.command, options.host, options.target, project, os.environ)
 
     texts, records, failures, code = [], [], [], cli.DONE

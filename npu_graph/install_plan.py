@@ -188,9 +188,9 @@ def shipped_files(bundle: Path) -> dict[str, str]:
     Raises:
         CommandError: exit code 3 when the folder is no bundle or holds something that cannot be copied.
     """
-    if not (bundle / ROUTER).is_file():
-        raise refusal(f"{bundle} has no {ROUTER}, so it is not a whole bundle; download it again", cli.NO_INPUT)
     with errors_as_refusal(f"the bundle {bundle} cannot be read", cli.NO_INPUT):
+        if not (bundle / ROUTER).is_file():
+            raise refusal(f"{bundle} has no {ROUTER}, so it is not a whole bundle; download it again", cli.NO_INPUT)
         found = scan(bundle, is_shipped)
     odd = sorted(path for path, entry in found.items() if entry.kind != "file")
     if odd:

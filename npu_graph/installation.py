@@ -135,13 +135,15 @@ def plan_target(
 
 def read_target(target: Path) -> tuple[Manifest | None, dict[str, Entry]]:
     """Return a target's manifest and content; a target that is not a real folder is refused."""
-    if target.is_symlink():
-        raise refusal(f"{target} is a link to {printable(os.readlink(str(target)))}; use --target on the real folder")
-    if not os.path.lexists(str(target)):
-        return None, {}
-    if not target.is_dir():
-        raise refusal(f"{target} is not a folder; move it away first")
     with errors_as_refusal(f"{target} cannot be read"):
+        if target.is_symlink():
+            raise refusal(
+                f"{target} is a link to {printable(os.readlink(str(target)))}; use --target on the real folder"
+            )
+        if not os.path.lexists(str(target)):
+            return None, {}
+        if not target.is_dir():
+            raise refusal(f"{target} is not a folder; move it away first")
         return read_manifest(target), scan(target, is_installed)
 
 

@@ -963,6 +963,8 @@ WRONG_USAGE = {
     "delete-cases with install": (["install", "--host", "claude", "--delete-cases"], "goes with remove"),
     "unknown host": (["install", "--host", "emacs"], "emacs"),
     "no such project": (["install", "--host", "claude", "--project", "/no/such"], "not a folder"),
+    "empty target, as from an unset variable": (["install", "--target", ""], "empty"),
+    "empty project": (["check", "--project", ""], "empty"),
     "the skill itself as target": (["install", "--target", f"x/{BUNDLE_NAME}"], "its parent"),
     "no command": ([], "command"),
 }
@@ -986,6 +988,32 @@ def test_wrong_usage_is_one_line_and_exit_2(mistake, tmp_path):
     assert done.returncode == cli.USAGE
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["install", "upgrade", "check", "remove"])
+@pytest.mark.parametrize("folder", ["x" * 300, "file/x", "loop/x"])
+def test_an_impossible_target_is_one_line(command, folder, tmp_path):
+    source = real_bundle(tmp_path / "b")
+    write(tmp_path / "file", "x")
+    (tmp_path / "loop").symlink_to("loop")
+    done = run_script(source / "install.py", command, "--target", str(tmp_path / folder), cwd=tmp_path)
+    assert done.returncode in (cli.NEGATIVE, cli.NO_INPUT)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_vanished_working_folder_is_one_line(tmp_path):
+    script = "import os, sys; os.mkdir('x'); os.chdir('x'); os.rmdir('../x'); os.execv(sys.executable, sys.argv[1:])"
+    argv = [sys.executable, "-I", str(ROOT / "install.py"), "install", "--host", "claude"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *argv], cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=60
+    )
+    assert (done.returncode, len(done.stderr.splitlines())) == (cli.USAGE, 1)
+    assert "--project" in done.stderr
+
+
+def test_a_folder_name_with_a_line_break_stays_on_one_line(tmp_path, home, old, monkeypatch, capsys):
+    assert run_main(monkeypatch, old, "install", "--target", str(tmp_path / "a\nb")) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
 
 
 def test_upgrade_without_a_place_names_the_copies_there_are(target, old, home, monkeypatch):
