@@ -577,6 +577,8 @@ CHANGES = (
     (os, "unlink"),
     (os, "rmdir"),
     (Path, "mkdir"),
+    (Path, "unlink"),  # Python 3.8 does not come through os here
+    (Path, "rmdir"),
     (Path, "rename"),
     (Path, "replace"),
     (Path, "write_text"),
