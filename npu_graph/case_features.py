@@ -131,7 +131,11 @@ def score(query: Features, case: CaseFeatures) -> float:
     whole = sum(case.symptom.values())
     from_case = mass / whole * mass / (mass + 1.0) if whole else 0.0
     mass_asked = mass + sum(weight for name, weight in query.items() if name not in shared and name in case.other)
+    lines = [name for name in query if name.startswith("m:")]
     asked = sum(query.values())
+    if len(lines) == 1 and lines[0] not in shared:
+        # A line typed in to search is no line of any case; in a report of several lines each one counts.
+        asked -= query[lines[0]]
     from_query = mass_asked / asked * mass_asked / (mass_asked + 0.6) if asked else 0.0
     return max(from_case, from_query)
 

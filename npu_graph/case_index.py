@@ -25,10 +25,13 @@ QUERY_FEATURES = 160
 # A feature that more cases than this have tells little; its list is cut there.
 MAX_POSTINGS = 600
 BATCH = 200
+# A folder changed more recently than this may change again within the same tick of the file system's clock.
+SETTLED_NS = 2_500_000_000
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS doc (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, size INTEGER, mtime INTEGER);
 CREATE TABLE IF NOT EXISTS posting (feature INTEGER, doc INTEGER, PRIMARY KEY (feature, doc)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS folder (state INTEGER);
 """
 
 
@@ -106,6 +109,11 @@ class CaseIndex:
         seconds: float | None,
     ) -> None:
         deadline = None if seconds is None else time.monotonic() + seconds
+        state = self._folder.stat().st_mtime_ns
+        if connection.execute("SELECT state FROM folder").fetchone() == (state,):
+            # No case came or went. One that was edited in place is found by its former features and scored by its
+            # present ones, so that is no reason to look at every file.
+            return
         on_disk: dict[str, tuple[int, int]] = {}
         with os.scandir(str(self._folder)) as files:
             for file in files:
@@ -129,6 +137,9 @@ class CaseIndex:
             if deadline is not None and time.monotonic() > deadline:
                 return
             self._add(connection, stale[start : start + BATCH], on_disk, features_of, deadline)
+        if time.time_ns() - state > SETTLED_NS and (deadline is None or time.monotonic() < deadline):
+            connection.execute("DELETE FROM folder")
+            connection.execute("INSERT INTO folder VALUES (?)", (state,))
 
     def _add(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import re
 import secrets
@@ -81,14 +82,16 @@ def today() -> str:
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def case_files(folder: Path) -> list[Path]:
-    """Return the case files of a knowledge folder, in the order of their ids."""
-    return [folder / CASE_FOLDER / name for name in sorted(_case_names(folder))]
+def case_files(folder: Path, at_most: int | None = None) -> list[Path]:
+    """Return the case files of a knowledge folder, in the order of their ids; `at_most` of them (any) when given."""
+    return [folder / CASE_FOLDER / name for name in sorted(_case_names(folder, at_most))]
 
 
-def _case_names(folder: Path) -> list[str]:
+def _case_names(folder: Path, at_most: int | None = None) -> list[str]:
     try:
-        return [entry.name for entry in os.scandir(str(folder / CASE_FOLDER)) if _CASE_NAME.fullmatch(entry.name)]
+        with os.scandir(str(folder / CASE_FOLDER)) as files:
+            names = (file.name for file in files if _CASE_NAME.fullmatch(file.name))
+            return list(itertools.islice(names, at_most))
     except OSError:
         return []
 

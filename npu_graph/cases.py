@@ -97,9 +97,9 @@ def similar_cases(
 
 
 def _candidates(folder: Path, query: Features, seconds: float | None) -> list[Entry]:
-    files = case_files(folder)
+    files = case_files(folder, at_most=READ_ALL_UP_TO + 1)
     if len(files) > READ_ALL_UP_TO:
-        files = _indexed_candidates(folder, files, query, seconds)
+        files = _indexed_candidates(folder, query, seconds)
     entries = [entry for path in files for entry in read_case_file(path).entries]
     if has_hand_written_entries(folder):
         known = {path.stem for path in case_files(folder)}
@@ -107,7 +107,7 @@ def _candidates(folder: Path, query: Features, seconds: float | None) -> list[En
     return entries
 
 
-def _indexed_candidates(folder: Path, files: list[Path], query: Features, seconds: float | None) -> list[Path]:
+def _indexed_candidates(folder: Path, query: Features, seconds: float | None) -> list[Path]:
     try:
         index = CaseIndex(folder / CASE_FOLDER)
         names = index.candidates(
@@ -115,7 +115,7 @@ def _indexed_candidates(folder: Path, files: list[Path], query: Features, second
         )
         return [folder / CASE_FOLDER / name for name in names]
     except Exception:
-        return _newest_within(files, query, seconds)
+        return _newest_within(case_files(folder), query, seconds)
 
 
 def _newest_within(files: list[Path], query: Features, seconds: float | None) -> list[Path]:
