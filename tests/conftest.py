@@ -19,7 +19,9 @@ PYTHON_VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 sys.path.insert(0, str(ROOT))
 
 
-def run_script(script: str, *arguments: str, python: str = sys.executable, **options: Any) -> subprocess.CompletedProcess:
+def run_script(
+    script: str, *arguments: str, python: str = sys.executable, **options: Any
+) -> subprocess.CompletedProcess:
     """Run a script of the bundle with bare Python: isolated, without site-packages."""
     command = [python, "-I", "-S", str(options.pop("root", ROOT) / script), *arguments]
     return subprocess.run(command, capture_output=True, timeout=options.pop("timeout", 60), check=False, **options)

@@ -112,7 +112,9 @@ class TestTheIronLaw:
         assert len(record["missing"]) >= 3
 
     def test_one_decisive_line_is_enough(self, diagnose_text: Diagnose) -> None:
-        record = diagnose_text("Do not support TASK_QUEUE_ENABLE = 2 during NPU graph capture, please export TASK_QUEUE_ENABLE=1/0.")
+        record = diagnose_text(
+            "Do not support TASK_QUEUE_ENABLE = 2 during NPU graph capture, please export TASK_QUEUE_ENABLE=1/0."
+        )
         assert record["verdict"] == "known"
         assert record["report"]["fix"]["short_term"]
 
@@ -159,7 +161,9 @@ def test_what_only_looks_like_graph_mode_is_called_so(diagnose_text: Diagnose, n
 
 class TestLanguage:
     def test_a_chinese_report_is_answered_in_chinese(self, diagnose_text: Diagnose) -> None:
-        record = diagnose_text("开启图模式后捕获失败，报错如下：\nRuntimeError: Cannot run aclop operators during NPU graph capture. Current working aclop is Sort.")
+        record = diagnose_text(
+            "开启图模式后捕获失败，报错如下：\nRuntimeError: Cannot run aclop operators during NPU graph capture. Current working aclop is Sort."
+        )
         assert record["input"]["language"] == "zh"
         assert record["report"]["overview"].startswith("结论")
 

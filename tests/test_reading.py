@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from npu_graph.cli import InputText
 from npu_graph.diagnosis.reading import MAX_LINES, clean_line, read_report
 
@@ -51,7 +52,11 @@ def test_a_progress_bar_shows_its_last_state() -> None:
 
 
 def test_a_trace_in_one_json_string_becomes_lines() -> None:
-    raw = '{"log": "Traceback (most recent call last):\\n  File \\"a.py\\", line 3, in f\\n    g()\\nRuntimeError: x' + " " * 200 + '"}'
+    raw = (
+        '{"log": "Traceback (most recent call last):\\n  File \\"a.py\\", line 3, in f\\n    g()\\nRuntimeError: x'
+        + " " * 200
+        + '"}'
+    )
     texts = [line.text for line in clean_line(4, raw)]
     assert any(text.startswith('  File "a.py", line 3') for text in texts)
     assert {line.number for line in clean_line(4, raw)} == {4}

@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 from conftest import DIAGNOSE, ROOT, find_pythons, run_script
 
-PARTS = ("graph-mode-expert", "graph-mode-diagnostics", "graph-log-analyzer", "graph-perf", "graph-mcp", "knowledge", "npu_sim")
+PARTS = (
+    "graph-mode-expert",
+    "graph-mode-diagnostics",
+    "graph-log-analyzer",
+    "graph-perf",
+    "graph-mcp",
+    "knowledge",
+    "npu_sim",
+)
 # What a script may need beyond the standard library; it says so and exits 4 when it is absent.
 OPTIONAL = {"torch", "torch_npu", "ray", "jinja2", "numpy"}
 EXAMPLE = ROOT / "graph-mode-diagnostics" / "examples" / "default_stream.txt"
@@ -26,11 +34,17 @@ def user_files() -> list[Path]:
 
 def scripts() -> list[str]:
     """Return the command-line scripts, relative to the root."""
-    return [str(path.relative_to(ROOT)) for path in user_files() if 'if __name__ == "__main__"' in path.read_text(encoding="utf-8")]
+    return [
+        str(path.relative_to(ROOT))
+        for path in user_files()
+        if 'if __name__ == "__main__"' in path.read_text(encoding="utf-8")
+    ]
 
 
 def test_there_are_scripts_to_check() -> None:
-    assert {DIAGNOSE, "graph-mode-expert/scripts/lookup_code.py", "knowledge/scripts/kb.py", "install.py"} <= set(scripts())
+    assert {DIAGNOSE, "graph-mode-expert/scripts/lookup_code.py", "knowledge/scripts/kb.py", "install.py"} <= set(
+        scripts()
+    )
 
 
 @pytest.mark.parametrize("script", scripts())
@@ -84,7 +98,9 @@ def test_from_another_directory_with_a_locale_that_is_not_utf8(tmp_path: Path) -
 
 def test_from_a_read_only_copy_with_spaces_in_its_path(tmp_path: Path) -> None:
     copy = tmp_path / "my skills" / "npu-graph-skill"
-    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "tests", "__pycache__", ".*_cache", "shared"))
+    shutil.copytree(
+        ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "tests", "__pycache__", ".*_cache", "shared")
+    )
     for path in [copy, *copy.rglob("*")]:
         path.chmod(path.stat().st_mode & ~0o222)
     command = [sys.executable, "-I", "-S", str(copy / DIAGNOSE), str(EXAMPLE)]

@@ -100,7 +100,9 @@ def test_each_sub_skill_is_hidden_from_implicit_invocation(name: str) -> None:
 
 
 def test_no_other_file_is_named_skill_md() -> None:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\n")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split(
+        "\n"
+    )
     names = [name for name in listed if name.lower().endswith("skill.md")]
     assert sorted(names) == sorted(str(file) for file in SKILL_FILES)
 

@@ -79,7 +79,12 @@ def test_an_exception_named_inside_a_log_sentence_is_found() -> None:
 
 
 def test_prose_that_mentions_errors_is_not_an_exception() -> None:
-    assert exceptions("We saw many errors. The service reports torch.OutOfMemoryError, but memory is free.\nNote: this is fine.") == []
+    assert (
+        exceptions(
+            "We saw many errors. The service reports torch.OutOfMemoryError, but memory is free.\nNote: this is fine."
+        )
+        == []
+    )
 
 
 def test_a_module_qualified_name_without_error_suffix_is_an_exception_in_a_traceback() -> None:

@@ -68,9 +68,7 @@ def unrelated_results() -> list[Any]:
     """Return the shipped unrelated reports in the form of results."""
     parts = UNRELATED.read_text(encoding="utf-8").split("===== ")[1:]
     reports = [part.partition("\n")[::2] for part in parts]
-    return [
-        ({"id": name}, diagnose([InputText("-", text, 0)], "", [bundle.SEED_KNOWLEDGE])) for name, text in reports
-    ]
+    return [({"id": name}, diagnose([InputText("-", text, 0)], "", [bundle.SEED_KNOWLEDGE])) for name, text in reports]
 
 
 def main() -> int:
