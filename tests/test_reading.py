@@ -73,7 +73,7 @@ def test_a_block_line_without_prefix_belongs_to_the_process_before_it() -> None:
 
 
 def test_a_huge_log_is_cut_to_the_neighbourhood_of_its_errors() -> None:
-    lines = ["step %d ok" % index for index in range(4 * MAX_LINES)]
+    lines = [f"step {index} ok" for index in range(4 * MAX_LINES)]
     lines[2 * MAX_LINES] = "RuntimeError: Called NPUGraph::replay without a preceding successful capture."
     report = read_report([InputText("big.log", "\n".join(lines), 0)])
     assert len(report.lines) < 200

@@ -9,7 +9,6 @@ Exit codes: 0 up to date (or updated), 1 a README differs from what the command 
 from __future__ import annotations
 
 import argparse
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +25,14 @@ def transcript(arguments: list[str]) -> str:
     printed = subprocess.run(command, capture_output=True, cwd=ROOT, check=True).stdout.decode("utf-8")
     lines = [line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 1] + "…" for line in printed.rstrip().split("\n")]
     return "\n".join(lines)
+
+
+def with_transcript(page: str, mark: str, printed: str) -> str:
+    """Return the page with the text between its two marks replaced."""
+    start = f"<!-- {mark}: tools/update_readme.py -->"
+    end = "<!-- end of transcript -->"
+    head, _, rest = page.partition(start)
+    return f"{head}{start}\n```text\n{printed}\n```\n{end}{rest.partition(end)[2]}"
 
 
 def main() -> int:
