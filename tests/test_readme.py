@@ -13,7 +13,9 @@ PAGES = ("README.md", "README.zh-CN.md")
 
 
 def test_the_transcripts_are_what_the_command_prints() -> None:
-    result = subprocess.run([sys.executable, "tools/update_readme.py", "--check"], cwd=ROOT, capture_output=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "tools/update_readme.py", "--check"], cwd=ROOT, capture_output=True, check=False
+    )
     assert result.returncode == 0, result.stderr.decode()
 
 

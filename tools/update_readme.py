@@ -43,11 +43,7 @@ def main() -> int:
     for name, mark, arguments in PAGES:
         page = ROOT / name
         text = page.read_text(encoding="utf-8")
-        block = f"<!-- {mark}: tools/update_readme.py -->\n```text\n{transcript(arguments)}\n```\n<!-- end of transcript -->"
-        pattern = re.compile(
-            rf"<!-- {mark}: tools/update_readme\.py -->\n```text\n.*?```\n<!-- end of transcript -->", re.DOTALL
-        )
-        updated = pattern.sub(lambda _: block, text)
+        updated = with_transcript(text, mark, transcript(arguments))
         if updated == text:
             continue
         stale.append(name)
