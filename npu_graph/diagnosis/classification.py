@@ -87,7 +87,7 @@ _NOT_GRAPH = (
     re.compile(
         r"(?<!with and )without (?:an? )?npu ?graph|not (?:related to|caused by) (?:acl|npu)?graph|\bno graphs?,"
         r"|(?:fails|hangs|wrong|garbled|same error|problems?|also) (?:too )?(?:in|with|on|under) (?:eager|--enforce-eager|--disable-cuda-graph)"
-        r"|eager(?: mode)? (?:fails|hangs|also|too|has the same)|与图模式无关|eager.{0,6}(?:也|同样)"
+        r"|eager(?: mode)? (?:fails|hangs|also|too|has the same)|与图模式无关|eager.{0,6}(?:也|同样)(?!.{0,6}(?:没|正常|ok|可以|好|通过|正确))"
     ),
     # The failing command itself switches graph mode off.
     re.compile(

@@ -73,6 +73,10 @@ _DEVICE_CODE = re.compile(
 )
 
 
+# The first line of a CANN block, which says nothing by itself.
+_BARE_HEADER = re.compile(r"[EW][A-Z0-9]\d{4}: (?:AclNN )?(?:Inner|Internal) [Ee]rror!?")
+
+
 class Failure(NamedTuple):
     """One failure of the report: a Python exception or an error line of a log."""
 
@@ -168,6 +172,8 @@ def _log_failures(
         if near and kind in ("", _kind_of(failures[-1].text)):
             failures[-1] = failures[-1]._replace(text=f"{failures[-1].text}\n{text}")
             continue
+        if near and _BARE_HEADER.fullmatch(failures[-1].text):
+            failures.pop()
         message = reason_of(text) or text
         failures.append(
             Failure(
@@ -299,7 +305,7 @@ def _choose(failures: Sequence[Failure], standing: Sequence[int]) -> int:
             return index
     for index in standing:
         item = failures[index]
-        if item.kind == "exception" or is_device_fault(item.text):
+        if item.kind == "exception" or _kind_of(item.text) == "fault":
             return index
     return standing[0]
 
