@@ -20,7 +20,7 @@ from typing import Iterable, Iterator, NamedTuple
 
 from npu_graph import cli
 from npu_graph.case_format import ID_FORM, STATUSES, Case, Entry, Parsed, clean_case, parse_cases, render_case
-from npu_graph.file_lock import FileLock, write_atomically
+from npu_graph.file_lock import FileLock, replace_file, write_atomically
 from npu_graph.patterns import STAGES, Problem
 
 HISTORY_FILE = "history.md"
@@ -203,16 +203,21 @@ def replace_case(folder: Path, case: Case) -> Written:
         with FileLock(folder / LOCK_FILE) as lock:
             path = case_path(folder, case.id)
             before = path.read_bytes() if path.exists() else None
-            write_atomically(path, render_case(case).encode("utf-8"))
+            kept = _kept_aside(path) if before is not None else None
             try:
+                write_atomically(path, render_case(case).encode("utf-8"))
                 notes = _change_in_history(folder, before, case, lock)
             except BaseException:
                 with contextlib.suppress(OSError):
-                    if before is None:
+                    if kept is None:
                         path.unlink()
                     else:
-                        write_atomically(path, before)
+                        replace_file(kept, path)
+                        kept.unlink()  # renaming one name of a file over another of the same file does nothing
                 raise
+            if kept is not None:
+                with contextlib.suppress(OSError):
+                    kept.unlink()
     return Written(path, notes)
 
 
@@ -273,6 +278,16 @@ def _writing(folder: Path) -> Iterator[None]:
         else:
             reason = f"{error.strerror or type(error).__name__}; set NPU_GRAPH_KNOWLEDGE to a folder of yours"
         raise cli.CommandError(f"{folder}: nothing was recorded: {reason}", cli.ABSENT) from None
+
+
+def _kept_aside(path: Path) -> Path:
+    """Return a second name of a file, from which it can be restored when the disk is full."""
+    aside = path.with_name(f".tmp-{secrets.token_hex(8)}-{path.name}")
+    try:
+        os.link(str(path), str(aside))
+    except (OSError, AttributeError):  # a file system without hard links
+        write_atomically(aside, path.read_bytes())
+    return aside
 
 
 def _prepare(folder: Path) -> None:
