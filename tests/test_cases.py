@@ -34,7 +34,7 @@ STACK = """Traceback (most recent call last):
   File "/usr/lib/python3.11/site-packages/torch_npu/npu/graphs.py", line 359, in capture_begin
     super().capture_begin(pool=pool, capture_error_mode=capture_error_mode)
 RuntimeError: NPU graphs must be captured on a non-default stream."""
-OTHER = """(Worker_TP0 pid=77) ERROR 02-03 19:11:07 [multiproc_executor.py:822]   File "/w/worker.py", line 351, in sample_tokens
+OTHER = """(Worker_TP0 pid=77) ERROR [executor.py:822]   File "/w/worker.py", line 351, in sample_tokens
     return self.model_runner.sample_tokens(grammar_output)
 AttributeError: 'ForwardContext' object has no attribute 'draft_attn_metadatas\'"""
 
@@ -231,11 +231,7 @@ def test_an_entry_written_by_hand_into_history_md_is_read_too(tmp_path: Path) ->
 def another_run(stack: str) -> str:
     """The same failure elsewhere: other paths, process numbers, line numbers and log prefixes."""
     changed = stack.replace("/usr/lib/python3.11/", "/opt/conda/envs/x/lib/python3.9/").replace("line 359", "line 401")
-    changed = (
-        changed.replace("pid=77", "pid=90210")
-        .replace("/home/user/", "/work/")
-        .replace("02-03 19:11:07", "11-30 01:02:03")
-    )
+    changed = changed.replace("pid=77", "pid=90210").replace("/home/user/", "/work/")
     return "\n".join(
         f"(EngineCore_DP0 pid=31774) ERROR 11-03 04:02:21 [core.py:710] {line}" for line in changed.split("\n")
     )
@@ -259,7 +255,7 @@ def test_the_same_stack_of_another_run_scores_near_one(stack: str, tmp_path: Pat
     [
         "RuntimeError",
         "RuntimeError: torch_npu failed",
-        'Traceback (most recent call last):\n  File "/a/module.py", line 1, in _call_impl\n    return forward_call(*args, **kwargs)',
+        'Traceback (most recent call last):\n  File "/a.py", line 1, in _call_impl\n    return func(*args, **kwargs)',
         "vllm worker error on npu device",
         "it is slow",
         "",
@@ -319,9 +315,8 @@ def synthetic(number: int, maker: random.Random) -> Case:
     for _ in range(maker.randint(3, 8)):
         lines.append(f'  File "/x/site-packages/vllm_ascend/{name()}.py", line {maker.randint(1, 4000)}, in {name()}')
         lines.append(f"    out = self.{name()}({name()}, x{maker.randint(1, 9)})")
-    lines.append(
-        f"RuntimeError: {name()}: aclnn{maker.choice(THINGS).title()} failed, error code is {maker.randint(107000, 107045)}"
-    )
+    operator, code = f"aclnn{maker.choice(THINGS).title()}", maker.randint(107000, 107045)
+    lines.append(f"RuntimeError: {name()}: {operator} failed, error code is {code}")
     return make_case(number, symptom="\n".join(lines), title=f"case {number}", direct_cause=f"{name()} before {name()}")
 
 

@@ -265,7 +265,8 @@ def run_search(arguments: argparse.Namespace) -> int:
     folders = bundle.knowledge_folders()
     found = similar_cases(text, folders=folders, limit=arguments.limit, seconds=None)
     patterns = load_patterns(folders).patterns
-    matched = [pattern for pattern in patterns if pattern.id in case_record.matching_patterns(text, patterns)]
+    hits = set(case_record.matching_patterns(text, patterns))
+    matched = [pattern for pattern in patterns if pattern.id in hits]
     rows = [(case.id, f"{points:.2f}", case.status, case.stage, clean_line(case.title, 100)) for case, points in found]
     rows += [(pattern.id, "", "pattern", pattern.stage, clean_line(pattern.title, 100)) for pattern in matched]
     record = {
