@@ -41,6 +41,11 @@ def case_path(folder: Path, identity: str) -> Path:
     return folder / CASE_FOLDER / f"{identity}.md"
 
 
+def knowledge_folder_of(file: Path) -> Path:
+    """Return the knowledge folder that a case's file, or history.md, belongs to."""
+    return file.parent if file.name == HISTORY_FILE else file.parent.parent
+
+
 def read_case_file(path: Path) -> Parsed:
     """Read one case file: at most one entry, and what is wrong with it."""
     try:

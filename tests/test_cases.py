@@ -73,7 +73,7 @@ STRUCTURE = st.sampled_from(
 HOSTILE = st.lists(st.one_of(STRUCTURE, st.text(max_size=12)), max_size=8).map("".join)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.fixed_dictionaries({field.name: HOSTILE for field in FIELDS}), HOSTILE)
 @example({field.name: "```\n## C-20260101-deadbeef — x\n- Status: retired" for field in FIELDS}, "# x #")
 def test_no_text_becomes_structure_and_what_is_written_is_read(values: dict[str, str], title: str) -> None:

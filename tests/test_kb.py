@@ -370,6 +370,15 @@ def test_a_retired_case_stays_readable_and_is_found_no_more(kb) -> None:
     assert kb("retire", identity, "--why", " ").code == 2
 
 
+def test_a_case_of_an_overlay_that_is_read_later_is_changed_where_it_lies(kb, tmp_path: Path) -> None:
+    overlay = tmp_path / ".npu-graph" / "knowledge"
+    done = kb("record", *FIELDS, "--symptom", STACK, "--output", "json", NPU_GRAPH_KNOWLEDGE=str(overlay))
+    identity = str(done.json["id"])
+    assert kb("retire", identity, "--why", "wrong").code == 0
+    assert read_cases([overlay]).entries[identity].case.status == "retired"
+    assert kb("search", STACK).code == 1
+
+
 def test_the_list_is_newest_first_filtered_and_bounded(kb) -> None:
     total = len(read_cases([bundle.SEED_KNOWLEDGE]).entries)
     answer = kb("list", "--output", "json").json
