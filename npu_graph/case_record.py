@@ -337,13 +337,10 @@ def named_case(name: str) -> Entry:
 
 
 def folder_to_change(entry: Entry) -> Path:
-    """Return where a changed case is written: where it lies if that overlay is read last, else where new cases go."""
-    target = bundle.writable_knowledge_folder()
+    """Return where a changed case is written: where it lies; a shipped or read-only one goes where new cases go."""
     own = knowledge_folder_of(Path(entry.file))
-    order = [folder.resolve() for folder in bundle.knowledge_folders()]
-    place = order.index(target.resolve()) if target.resolve() in order else len(order)
-    is_read_later = own.resolve() in order and order.index(own.resolve()) > place
-    return own if is_read_later else target
+    is_shipped = own.resolve() == bundle.SEED_KNOWLEDGE.resolve()
+    return own if not is_shipped and bundle.is_writable(own) else bundle.writable_knowledge_folder()
 
 
 def _advice_now(case: Case) -> Advice:
