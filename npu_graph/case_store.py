@@ -15,7 +15,7 @@ import re
 import secrets
 import time
 from pathlib import Path
-from typing import Iterable, Iterator, NamedTuple
+from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from npu_graph import cli
 from npu_graph.case_files import (
@@ -32,7 +32,7 @@ from npu_graph.case_files import (
 )
 from npu_graph.case_format import STATUSES, Case, Entry, clean_case, parse_cases, render_case
 from npu_graph.file_lock import FileLock, replace_file, write_atomically
-from npu_graph.patterns import STAGES
+from npu_graph.patterns import PATTERN_FILE, STAGES
 
 LOCK_FILE = ".history.lock"
 _LEFTOVER = re.compile(r"\.tmp-[0-9a-f]{16}-.*")
@@ -108,6 +108,28 @@ def append_case(folder: Path, case: Case) -> Written:
     return Written(path, notes)
 
 
+def add_cases(folder: Path, cases: Sequence[Case]) -> Written:
+    """Add many cases at once: each its own file, then history.md once; all of them or none."""
+    made: list[Path] = []
+    with _writing(folder):
+        _prepare(folder)
+        with FileLock(folder / LOCK_FILE) as lock:
+            try:
+                for case in map(clean_case, cases):
+                    path = case_path(folder, case.id)
+                    if path.exists():
+                        raise cli.CommandError(f"{path} exists already; a case id is used once", cli.INTERNAL)
+                    write_atomically(path, render_case(case).encode("utf-8"), durable=False)
+                    made.append(path)
+                notes = _compile(folder, lock)
+            except BaseException:
+                for path in made:
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+                raise
+    return Written(folder / HISTORY_FILE, notes)
+
+
 def replace_case(folder: Path, case: Case) -> Written:
     """Write a changed case over its file (or add it to this folder, when another folder holds the original)."""
     case = clean_case(case)
@@ -132,6 +154,17 @@ def replace_case(folder: Path, case: Case) -> Written:
                 with contextlib.suppress(OSError):
                     kept.unlink()
     return Written(path, notes)
+
+
+def add_pattern(folder: Path, text: str) -> Path:
+    """Append one pattern to the folder's known-patterns.md, which is made when it is missing."""
+    path = folder / PATTERN_FILE
+    with _writing(folder):
+        _prepare(folder)
+        with FileLock(folder / LOCK_FILE):
+            before = path.read_bytes() if path.exists() else b"# Patterns of our own\n"
+            write_atomically(path, before.rstrip(b"\n") + b"\n\n" + text.encode("utf-8"))
+    return path
 
 
 def compile_history(folder: Path) -> Written:

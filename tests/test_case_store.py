@@ -43,6 +43,10 @@ WRITER = textwrap.dedent(
 )
 
 
+# A folder that grows through many kills only makes the reading slow.
+KILLS_PER_FOLDER = 20
+
+
 def make_case(number: int = 1, **fields: str) -> Case:
     values = {
         "date": "2026-01-02",
@@ -144,24 +148,26 @@ def test_sixteen_writers_at_once_lose_nothing(number: int, tmp_path: Path) -> No
 @pytest.mark.parametrize("kills", [40, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
 def test_a_kill_at_any_moment_leaves_every_earlier_case_readable(kills: int, tmp_path: Path) -> None:
     maker = random.Random(kills)
-    recorded: set[str] = set()
-    for _ in range(kills):
-        writer = start_writer(tmp_path, 0, 10_000)
-        assert writer.stdout is not None
-        recorded.add(writer.stdout.readline().strip())
-        time.sleep(maker.uniform(0, 0.03))
-        writer.send_signal(signal.SIGKILL)
-        output, _ = writer.communicate(timeout=60)
-        # The last line may be cut; a case whose id was printed whole had been recorded.
-        recorded.update(line for line in output.split() if len(line) == 21)
-        base = read_cases([tmp_path])
-        assert base.problems == []
-        assert recorded <= set(base.entries)
-    started = time.monotonic()
-    append_case(tmp_path, make_case(1))
-    assert time.monotonic() - started < 10, "the lock of a killed writer is taken over at once"
-    assert problems(tmp_path) == []
-    assert recorded <= {entry.case.id for entry in read_history(tmp_path).entries}
+    for first in range(0, kills, KILLS_PER_FOLDER):
+        folder = tmp_path / str(first)
+        recorded: set[str] = set()
+        for _ in range(KILLS_PER_FOLDER):
+            writer = start_writer(folder, 0, 10_000)
+            assert writer.stdout is not None
+            recorded.add(writer.stdout.readline().strip())
+            time.sleep(maker.uniform(0, 0.03))
+            writer.send_signal(signal.SIGKILL)
+            output, _ = writer.communicate(timeout=60)
+            # The last line may be cut; a case whose id was printed whole had been recorded.
+            recorded.update(line for line in output.split() if len(line) == 21)
+            base = read_cases([folder])
+            assert base.problems == []
+            assert recorded <= set(base.entries)
+        started = time.monotonic()
+        append_case(folder, make_case(1))
+        assert time.monotonic() - started < 10, "the lock of a killed writer is taken over at once"
+        assert problems(folder) == []
+        assert recorded <= {entry.case.id for entry in read_history(folder).entries}
 
 
 # --- what the system refuses ----------------------------------------------------------------------------------------

@@ -497,7 +497,7 @@ def test_compile_mends_history_md(kb) -> None:
 
 # --- the contract of every script -----------------------------------------------------------------------------------
 
-COMMANDS = ("record", "search", "show", "list", "retire", "check", "compile", "stats")
+COMMANDS = ("record", "search", "show", "list", "stats", "retire", "check", "compile", "promote", "export", "import")
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -539,3 +539,107 @@ def test_every_python_from_3_8_on_records_finds_and_checks(kb, python: Path) -> 
     assert done.code == 0, done.err
     assert kb("search", "okapi", "图", python=str(python), LC_ALL="C").code == 0
     assert kb("check", python=str(python)).code == 0
+
+
+# --- export, import, promote ----------------------------------------------------------------------------------------
+
+
+def test_cases_move_between_installations_and_the_same_import_twice_changes_nothing(kb, tmp_path: Path) -> None:
+    first = record(kb, "--cause", "# not a heading\n- not a list")
+    assert kb("export", "--to", "out.json").code == 0
+    other = {"NPU_GRAPH_KNOWLEDGE": str(tmp_path / "other")}
+    done = kb("import", "out.json", "--output", "json", **other)
+    assert (done.code, done.json["added"]) == (0, [first])
+    assert read_cases([tmp_path / "other"]).entries[first].case == read_cases([kb.folder]).entries[first].case
+    again = kb("import", "out.json", "--output", "json", **other).json
+    assert (again["added"], first in again["unchanged"]) == ([], True)  # type: ignore[operator]
+    assert kb("check", **other).code == 0
+
+
+@pytest.mark.parametrize("form", ["folder", "history.md"])
+def test_a_knowledge_folder_or_a_history_md_can_be_taken_in(kb, tmp_path: Path, form: str) -> None:
+    first = record(kb)
+    source = str(kb.folder / ("history.md" if form == "history.md" else ""))
+    done = kb("import", source, "--output", "json", NPU_GRAPH_KNOWLEDGE=str(tmp_path / "other"))
+    assert (done.code, done.json["added"]) == (0, [first])
+
+
+def test_an_import_keeps_what_was_corrected_here(kb) -> None:
+    first = record(kb)
+    kb("export", "--to", "out.json")
+    kb("retire", first, "--why", "wrong")
+    done = kb("import", "out.json")
+    assert f"kept as it is here: {first}" in done.out
+    assert read_cases([kb.folder]).entries[first].case.status == "retired"
+
+
+def test_an_import_is_redacted_and_a_dry_run_writes_nothing(kb, tmp_path: Path) -> None:
+    row = {"id": "C-20260102-0123456789", "title": "x", "date": "2026-01-02", "status": "suspected", "stage": "replay"}
+    row.update(layer="L4", symptom="password=hunter2 at 10.0.0.7")
+    (tmp_path / "in.json").write_text(json.dumps({"schema": "npu-graph/cases/1", "cases": [row]}), encoding="utf-8")
+    assert "1 would be added" in kb("import", "in.json", "--dry-run").out
+    assert not kb.folder.exists()
+    assert kb("import", "in.json").code == 0
+    assert read_cases([kb.folder]).entries[row["id"]].case.symptom == "password=[secret-1] at [ip-1]"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"id": "../../../etc/cron.d/x", "title": "t"},
+        {"id": "C-20260102-0123456789/../../x", "title": "t"},
+        {"id": "C-20260102-0123456789\n", "title": "t"},
+        {"id": "C-20260102-0123456789", "title": "t", "stage": "kapture", "layer": "L1", "symptom": "s"},
+        {"id": 7},
+        "text",
+    ],
+)
+def test_what_is_not_a_case_is_refused_and_nothing_is_written(kb, tmp_path: Path, row: object) -> None:
+    text = json.dumps({"schema": "npu-graph/cases/1", "cases": [row]})
+    done = kb("import", "-", stdin=text)
+    assert done.code in (1, 3)
+    assert "C-20260102-0123456789: " in done.out if done.code == 1 else "no case found" in done.err
+    assert not kb.folder.exists()
+
+
+def test_confirmed_cases_that_fail_alike_become_a_pattern_that_then_matches(kb) -> None:
+    ids = [
+        record(
+            kb,
+            *("--status", "confirmed", "--force", "--cause", "unmounted too early", "--verify", "mounted: runs"),
+            symptom=f"[rank{rank}]: QuaggaError: stripe table {table} of /x/{table}.bin is not mounted on the okapi bus",
+        )
+        for rank, table in ((0, 17), (3, 3345))
+    ]
+    assert set(kb("promote", "--output", "json").json["groups"][0]) == set(ids)  # type: ignore[index]
+    shown = kb("promote", ids[0])
+    assert shown.code == 0
+    assert "### P-CAP-901 — " in shown.out
+    assert "not written" in shown.out
+    assert not (kb.folder / "known-patterns.md").exists()
+    written = kb("promote", *ids, "--write", "--output", "json")
+    assert written.json["signature"] == ["quaggaerror: stripe table.{0,80}is not mounted on the okapi bus"]
+    assert kb("check").code == 0, kb("check").out
+    assert {entry.case.pattern for entry in read_cases([kb.folder]).entries.values()} == {"P-CAP-901"}
+    found = kb("search", "QuaggaError: stripe table 8 of /y/8.bin is not mounted on the okapi bus")
+    assert re.search(r"^P-CAP-901 ", found.out, re.M)
+    assert kb("promote").code == 1
+
+
+def test_a_signature_that_also_fits_another_case_is_dropped(kb) -> None:
+    symptom = "QuaggaError: stripe table {} is not mounted on the okapi bus"
+    ids = [record(kb, "--status", "confirmed", "--force", symptom=symptom.format(number)) for number in (1, 2)]
+    third = record(kb, "--force", symptom=symptom.format(3))
+    done = kb("promote", *ids, "--write")
+    assert done.code == 1
+    assert f"also fits {third}" in done.err
+    assert not (kb.folder / "known-patterns.md").exists()
+
+
+def test_a_pattern_rests_on_confirmed_cases(kb) -> None:
+    ids = [record(kb, "--force"), record(kb, "--force")]
+    done = kb("promote", *ids)
+    assert done.code == 1
+    assert "is not confirmed" in done.err
+    kb("retire", ids[0], "--why", "x")
+    assert kb("promote", ids[1]).code == 1

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Keep the case base: record a diagnosed failure, find similar ones, check the knowledge files.
 
-Usage: kb.py record|search|show|list|stats|retire|check|compile [options]   (kb.py COMMAND --help)
+Usage: kb.py record|search|show|list|stats|retire|check|compile|promote|export|import
+             [options]   (kb.py COMMAND --help)
 
 Reads the shipped knowledge and every overlay; writes to $NPU_GRAPH_KNOWLEDGE, else to the bundle's knowledge/ when
 it can be written, else to .npu-graph/knowledge/ of the project. A case is one file in cases/; history.md is compiled
@@ -20,13 +21,15 @@ from typing import Sequence
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
 
+from kb_commands.exchange import EXCHANGE
 from kb_commands.keeping import KEEPING
+from kb_commands.promotion import PROMOTE
 from kb_commands.reading import READING
 from kb_commands.recording import RECORD
 
 from npu_graph import cli
 
-COMMANDS = (RECORD, *READING, *KEEPING)
+COMMANDS = (RECORD, *READING, *KEEPING, PROMOTE, *EXCHANGE)
 
 
 def build_parser() -> argparse.ArgumentParser:
