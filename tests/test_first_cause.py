@@ -107,9 +107,18 @@ def test_a_rethrow_with_the_only_copy_of_the_error_is_the_evidence(diagnose_text
 
 
 UNCAUGHT = [
-    ("F20260126 13:08:26.118782 2242295 acl_graph_executor_impl.cpp:921] Not suitable for graph operations.", "Not suitable"),
-    ("terminate called after throwing an instance of 'c10::Error'\n  what():  Called NPUGraph::replay without a preceding successful capture.", "replay without"),
-    ("EZ9999: there is an exception of aivec error, core id is 3, The DDR address of the MTE instruction is out of range", "MTE"),
+    (
+        "F20260126 13:08:26.118782 2242295 acl_graph_executor_impl.cpp:921] Not suitable for graph operations.",
+        "Not suitable",
+    ),
+    (
+        "terminate called after throwing an instance of 'c10::Error'\n  what():  Called NPUGraph::replay without a preceding successful capture.",
+        "replay without",
+    ),
+    (
+        "EZ9999: there is an exception of aivec error, core id is 3, The DDR address of the MTE instruction is out of range",
+        "MTE",
+    ),
 ]
 
 

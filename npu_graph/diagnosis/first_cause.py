@@ -73,6 +73,9 @@ _DEVICE_CODE = re.compile(
 )
 
 
+# Bounds that keep the work linear in a storm of error lines: lines joined to one failure, and failures looked at.
+_MAX_JOINED = 40
+_MAX_LOG_FAILURES = 400
 # The first line of a CANN block, which says nothing by itself.
 _BARE_HEADER = re.compile(r"[EW][A-Z0-9]\d{4}: (?:AclNN )?(?:Inner|Internal) [Ee]rror!?")
 
@@ -163,15 +166,19 @@ def _log_failures(
         if not code.code.startswith("ERR"):
             marked.setdefault(code.order, "code")
     failures: list[Failure] = []
-    last = -10
+    last, last_kind, joined = -10, "", 0
     for order in sorted(set(marked) - inside):
         text = lines[order].text.strip()
         near = order - last <= 3 and failures and failures[-1].stream == lines[order].stream
         last = order
         kind = _kind_of(text)
-        if near and kind in ("", _kind_of(failures[-1].text)):
+        if near and joined < _MAX_JOINED and (not kind or kind == last_kind):
             failures[-1] = failures[-1]._replace(text=f"{failures[-1].text}\n{text}")
+            joined += 1
             continue
+        if len(failures) >= _MAX_LOG_FAILURES:
+            break
+        last_kind, joined = kind, 0
         if near and _BARE_HEADER.fullmatch(failures[-1].text):
             failures.pop()
         message = reason_of(text) or text
