@@ -37,6 +37,14 @@ class Client:
         self.messages: queue.Queue[Any] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
+    def close(self) -> None:
+        """Close its input, as a client does: the server ends its running calls."""
+        self.process.stdin.close()
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
     def _read(self) -> None:
         for line in self.process.stdout:
             self.messages.put(json.loads(line))
@@ -69,7 +77,7 @@ class Client:
 def client(tmp_path: Path) -> Iterator[Client]:
     running = Client("--root", str(tmp_path), cwd=tmp_path)
     yield running
-    running.process.kill()
+    running.close()
 
 
 @pytest.fixture
@@ -222,7 +230,7 @@ class TestRecording:
                 "verify": ["ran twice"],
             },
         )
-        client.process.kill()
+        client.close()
         assert result["isError"] is False, result
         assert list((tmp_path / "knowledge").rglob("*.md"))
 
@@ -370,7 +378,7 @@ class TestLongWork:
         client = Client("--timeout", "0.2", cwd=tmp_path)
         client.ask("initialize", {"protocolVersion": "2025-06-18"})
         result = client.call("npu_graph_diagnose", self.SLOW)
-        client.process.kill()
+        client.close()
         assert result["isError"] is True
         assert "ended" in result["content"][0]["text"]
 
