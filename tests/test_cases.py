@@ -393,6 +393,7 @@ def test_a_diagnosis_does_not_wait_for_the_index(many: Path, monkeypatch: pytest
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.skipif(os.environ.get("NPU_GRAPH_SLOW") != "1", reason="set NPU_GRAPH_SLOW=1 to run it")
 def test_twenty_thousand_cases_are_searched_in_a_third_of_a_second(tmp_path: Path) -> None:
     maker = random.Random(6)
     keep(tmp_path, *(synthetic(number, maker) for number in range(20_000)))
