@@ -330,7 +330,24 @@ def test_the_recorded_case_is_found_and_shown(kb) -> None:
     assert kb("show", identity).out.startswith(f"## {identity} — QuaggaError")
     assert kb("show", identity[:14]).out.startswith(f"## {identity}")
     answer = kb("search", "okapi bus", "--output", "json").json
-    assert (answer["schema"], answer["cases"][0]["id"]) == ("npu-graph/kb-search/1", identity)  # type: ignore[index]
+    assert (answer["schema"], answer["cases"][0]["id"]) == ("npu-graph/search/1", identity)  # type: ignore[index]
+
+
+def test_every_json_answer_names_its_schema_after_its_command(kb) -> None:
+    identity = record(kb)
+    answers = {
+        "record": kb("record", *FIELDS, "--symptom", STACK, "--output", "json"),
+        "search": kb("search", "okapi", "--output", "json"),
+        "show": kb("show", identity, "--output", "json"),
+        "list": kb("list", "--output", "json"),
+        "stats": kb("stats", "--output", "json"),
+        "check": kb("check", "--output", "json"),
+        "compile": kb("compile", "--output", "json"),
+        "retire": kb("retire", identity, "--why", "x", "--output", "json"),
+    }
+    assert {name: done.json["schema"] for name, done in answers.items()} == {
+        name: f"npu-graph/{name}/1" for name in answers
+    }
 
 
 def test_a_search_also_names_the_patterns_that_match(kb) -> None:
