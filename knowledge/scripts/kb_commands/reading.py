@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any, Callable
 
-from kb_commands.output import Command, answer, case_as_json, no_options, table
 from npu_graph import bundle, case_record, cli
 from npu_graph.case_format import STATUSES, Case, clean_case, clean_line, clean_text, render_case
 from npu_graph.cases import CaseBase, read_cases, similar_cases
 from npu_graph.patterns import OWNERS, STAGES, load_patterns
+
+from .output import Command, answer, case_as_json, no_options, table
 
 # A page of a list; --all prints everything.
 LIST_LIMIT = 50
