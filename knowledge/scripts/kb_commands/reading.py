@@ -11,7 +11,7 @@ from typing import Any, Callable
 from npu_graph import bundle, case_record, cli
 from npu_graph.case_format import STATUSES, Case, clean_case, clean_line, clean_text, render_case
 from npu_graph.cases import CaseBase, read_cases, similar_cases
-from npu_graph.patterns import OWNERS, STAGES, load_patterns
+from npu_graph.patterns import OWNERS, STAGES, load_patterns, search_patterns
 
 from .output import Command, answer, case_as_json, no_options, table
 
@@ -47,7 +47,9 @@ def run_search(arguments: argparse.Namespace) -> int:
     found = similar_cases(text, folders=folders, limit=arguments.limit, seconds=None)
     patterns = load_patterns(folders).patterns
     hits = set(case_record.matching_patterns(text, patterns))
+    by_words = search_patterns(patterns, text, arguments.limit)
     matched = [pattern for pattern in patterns if pattern.id in hits]
+    matched += [pattern for pattern in by_words if pattern.id not in hits]
     rows = [(case.id, f"{points:.2f}", case.status, case.stage, clean_line(case.title, 100)) for case, points in found]
     rows += [(pattern.id, "", "pattern", pattern.stage, clean_line(pattern.title, 100)) for pattern in matched]
     record = {
