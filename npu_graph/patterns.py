@@ -74,30 +74,8 @@ MAX_EVIDENCE = 4
 # Words of a question: Latin words, numbers and ids, and pairs of Chinese characters.
 _TERM = re.compile(r"[a-z0-9_][a-z0-9_.-]+|[\u4e00-\u9fff]{2}")
 _COMMON_TERMS = frozenset(
-    ("",
-     "")
-)
-    [
-        "the",
-        "and",
-        "for",
-        "with",
-        "not",
-        "from",
-        "what",
-        "how",
-        "why",
-        "does",
-        "error",
-        "code",
-        "is",
-        "in",
-        "on",
-        "of",
-        "to",
-        "npu",
-        "graph",
-    ]
+    ("the", "and", "for", "with", "not", "from", "what", "how", "why", "does")
+    + ("error", "code", "is", "in", "on", "of", "to", "npu", "graph")
 )
 _SEARCHED_FIELDS = ("Symptom", "Cause", "Trigger", "Cause (zh)", "Trigger (zh)")
 
