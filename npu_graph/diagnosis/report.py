@@ -132,7 +132,7 @@ def compose_report(
     fix = {"short_term": "", "long_term": "", "where": ""}
     verify: list[str] = []
     if pattern is not None:
-        root_cause = _sentence(pattern.text("Cause", language), words["trigger"], pattern.text("Trigger", language))
+        root_cause = _sentence(pattern.text("Cause", language), words, pattern.text("Trigger", language))
         fix["short_term"] = pattern.text("Fix now", language)
         fix["long_term"] = pattern.text("Fix for good", language)
         fix["where"] = _where(record)
@@ -226,13 +226,13 @@ def _cause_details(record: dict[str, Any], words: dict[str, Any], mark: Any) -> 
     if first:
         name = f"{first['type']}: " if first["type"][:1].isupper() and first["type"] != "CANN" else ""
         rows.append(
-            f"- {words['First cause']} ({words['line']} {first['line']}): {mark(name + first['message'][:400])}"
+            f"- {words['First cause']} ({words['line']} {first['line']}){words[':']}{mark(name + first['message'][:400])}"
         )
         if first["frame"]:
             place = f"{first['frame']['file']}:{first['frame']['line']}"
             rows.append(f"  - {mark(place)} {mark(first['frame']['function'])}")
         if first["wrapped_by"]:
-            rows.append(f"- {words['Set aside']}:")
+            rows.append(f"- {words['Set aside']}{words[':'].strip()}")
             rows += [
                 f"  - {words['line']} {item['line']}{words[':']}{mark(item['message'][:120])} ({item['why']})"
                 for item in first["wrapped_by"]
@@ -242,7 +242,7 @@ def _cause_details(record: dict[str, Any], words: dict[str, Any], mark: Any) -> 
         if item["score"] < 0.7:
             rows += [f"  - {words['Confirm']}{words[':']}{step}" for step in item["confirm"][:2]]
     if record["error_codes"]:
-        rows.append(f"- {words['Codes']}:")
+        rows.append(f"- {words['Codes']}{words[':'].strip()}")
         rows += [
             f"  - {item['code']} {item['symbol']} ({item['role']}): {item['meaning']}"
             for item in record["error_codes"][:8]
@@ -256,7 +256,7 @@ def _cause_details(record: dict[str, Any], words: dict[str, Any], mark: Any) -> 
 def _missing(record: dict[str, Any], words: dict[str, Any], mark: Any) -> list[str]:
     if not record["missing"]:
         return []
-    rows = [f"\n{words['Missing']}:"]
+    rows = [f"\n{words['Missing']}{words[':'].strip()}"]
     rows += [f"- {item['item']}{words[':']}{item['why']}\n  {mark(item['how'])}" for item in record["missing"]]
     return rows
 
@@ -293,8 +293,8 @@ def _anchor_text(item: dict[str, Any], mark: Any) -> str:
     return f"{mark(place)}{name} ({repository.strip()})"
 
 
-def _sentence(cause: str, label: str, trigger: str) -> str:
-    return f"{cause} {label}{words[':']}{trigger}" if trigger else cause
+def _sentence(cause: str, words: dict[str, Any], trigger: str) -> str:
+    return f"{cause} {words['trigger']}{words[':']}{trigger}" if trigger else cause
 
 
 def _words(language: str) -> dict[str, Any]:
