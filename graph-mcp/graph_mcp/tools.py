@@ -171,7 +171,7 @@ TOOLS: tuple[Tool, ...] = (
             query=_string("words or an error text", minLength=1, maxLength=100_000),
             limit={"type": "integer", "description": "how many of each at most", "minimum": 1, "maximum": 50},
         ),
-        "npu-graph/kb-search/1",
+        "npu-graph/search/1",
         _search,
         summaries.search,
     ),
