@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import Any, NamedTuple
 
-from npu_graph.logs.replays import percentile
+from npu_graph.logs.replays import edge, percentile
 from npu_graph.logs.segment import Process
 from npu_graph.logs.stamps import SECOND
 from npu_graph.logs.timeline import Capture, GraphReplays, Place, Timeline
@@ -197,7 +197,7 @@ def cadence(item: GraphReplays) -> Cadence:
     if rough is None:
         return Cadence(None, None, 0, 0, 0)
     idle = max(_IDLE_S * SECOND, _IDLE_RATIO * rough)
-    pauses = sum(number for edge, number in buckets.items() if edge >= idle)
+    pauses = sum(number for code, number in buckets.items() if edge(code) >= idle)
     judged = sum(buckets.values()) - pauses
     return Cadence(percentile(buckets, 0.5, idle), percentile(buckets, 0.99, idle), idle, pauses, judged)
 

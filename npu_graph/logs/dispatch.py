@@ -21,7 +21,7 @@ LAST_ENTRY = 255
 SHORT_HEAD = 12
 LONG_HEAD = 32
 # After `V1203 11:20:42.582991 ` come the process id and the source file.
-GLOG_FROM, GLOG_TO = 22, 70
+GLOG_FROM, GLOG_TO = 22, 80
 _MAX_CACHED = 1 << 16
 
 NOISE, ERROR, CHECK, SIGNAL = "noise", "error", "check", "signal"
@@ -62,19 +62,19 @@ class Entry:
         # [file:line] -> [cluster key, count, line number of the last one, the last one]
         self.errors: dict[bytes, list[Any]] = {}
 
-    def seen(self, count: int, first_line: int, first: bytes, last_line: int, last: bytes) -> None:
-        """Count lines of one block, the first and last of which are given."""
-        self.count += count
-        if self.first is None:
-            self.first, self.first_line = first, first_line
-        self.last, self.last_line = last, last_line
-
 
 class Entries:
-    """All entries of a scan by code; when the codes run out, further heads are read line by line."""
+    """All entries of a scan by code; when the codes run out, further heads are read line by line.
+
+    Attributes:
+        checked: literals -> mask of the codes whose lines are searched for them, for bytes.translate.
+        of_action: action -> codes.
+    """
 
     def __init__(self) -> None:
         self.by_code: dict[int, Entry] = {}
+        self.checked: dict[tuple[bytes, ...], bytearray] = {}
+        self.of_action: dict[str, set[int]] = {NOISE: set(), ERROR: set(), CHECK: set(), SIGNAL: set()}
         self._by_name: dict[tuple[str, str, str, str, str], int] = {}
 
     def code(self, entry: Entry) -> int:
@@ -88,6 +88,9 @@ class Entries:
         entry.code = code
         self.by_code[code] = entry
         self._by_name[name] = code
+        self.of_action[entry.action].add(code)
+        if entry.action == CHECK:
+            self.checked.setdefault(entry.literals, bytearray(256))[code] = 1
         return code
 
 
@@ -141,7 +144,8 @@ class PlogTable(_Table):
             action, literals = CHECK, PLOG_SIGNALS[module]
         else:
             action = NOISE
-        entry = Entry("plog", level.decode(), module.decode(), pid.decode(), action, literals)
+        kept = "" if action == NOISE else module.decode()  # noise is counted per process and level
+        entry = Entry("plog", level.decode(), kept, pid.decode(), action, literals)
         return self._entries.code(entry)
 
 

@@ -15,18 +15,18 @@ BAD_LEVELS = frozenset(["ERROR", "FATAL", "CRITICAL"])
 _GLOG_LEVELS = {b"V": "DEBUG", b"D": "DEBUG", b"I": "INFO", b"W": "WARNING", b"E": "ERROR", b"F": "FATAL"}
 
 # What a container or launcher puts before a line. `who` names a process, `stamp` is the runtime's own time.
-_PREFIXES = tuple(
-    re.compile(expression)
-    for expression in (
-        rb"(?P<stamp>20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (?:std(?:out|err) [FP] )?",
-        rb"[A-Za-z0-9][\w.-]{0,60} {0,30}\| ?",  # docker compose
-        rb"\[(?:pod|container)/[\w./-]{1,200}\] ",  # kubectl logs --prefix
-        rb"(?P<rank>rank ?\d{1,5}) ?: ",
-        rb"\[(?P<rank>rank ?\d{1,5})\]:? ?(?!\[\d{1,9}\] \[20)",  # torchrun, c10d
-        rb"\[(?:default|stdout|stderr)(?P<local>\d{1,5})\]:",  # torchrun --tee: a local rank
-        rb"\([\w.:-]{1,40} pid=(?P<actor>\d{1,9}), ip=(?P<ip>[\d.]{7,15})\) ?",  # Ray actor on another node
-    )
+# Each is tried only where its first byte can stand.
+_STAMP_PREFIX = re.compile(
+    rb"(?P<stamp>20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (?:std(?:out|err) [FP] )?"
 )
+_COMPOSE_PREFIX = re.compile(rb"[A-Za-z0-9][\w.-]{0,60} {0,30}\| ?")
+_RANK_PREFIX = re.compile(rb"(?P<rank>rank ?\d{1,5}) ?: ")
+_BRACKET_PREFIX = re.compile(
+    rb"\[(?:pod|container)/[\w./-]{1,200}\] "  # kubectl logs --prefix
+    rb"|\[(?P<rank>rank ?\d{1,5})\]:? ?(?!\[\d{1,9}\] \[20)"  # torchrun, c10d; not torch_npu's old head
+    rb"|\[(?:default|stdout|stderr)(?P<local>\d{1,5})\]:"  # torchrun --tee: a local rank
+)
+_ACTOR_PREFIX = re.compile(rb"\([\w.:-]{1,40} pid=(?P<actor>\d{1,9}), ip=(?P<ip>[\d.]{7,15})\) ?")  # Ray
 _MAX_PREFIXES = 4
 _SERVICE_WHO = re.compile(rb"\((?P<who>[A-Za-z][\w .:-]{0,60}?) ?pid=(?P<pid>\d{1,9})(?:, ip=[\d.]{7,15})?\) ?")
 # Processes of a service that own no device: their number is no rank.
@@ -107,6 +107,12 @@ _STARTS = {
 }
 
 
+_BY_START = {
+    bytes([start]): tuple(item for item in _FORMATS if start in _STARTS[item[0]])
+    for start in sorted(set(b"".join(_STARTS.values())))
+}
+
+
 class LogLine(NamedTuple):
     """A line taken apart. `text` is the message without prefixes; `pid`, `rank` and `name` are '' where absent."""
 
@@ -129,25 +135,21 @@ def parse_line(raw: bytes, clock: Clock) -> LogLine:
         data = next((part for part in reversed(data.split(b"\r")) if part.strip()), b"")
     if b"\x1b" in data:
         data = _ANSI.sub(b"", data)
-    rank, pid, name, outer = "", "", "", None
-    at = 0
+    rank, pid, name, outer, at = "", "", "", None, 0
     for _ in range(_MAX_PREFIXES):
-        for prefix in _PREFIXES:
-            found = prefix.match(data, at)
-            if found and found.end() > at:
-                groups = found.groupdict()
-                if groups.get("rank"):
-                    rank = groups["rank"][4:].strip().decode()
-                if groups.get("local"):
-                    rank = rank or groups["local"].decode()
-                if groups.get("actor"):
-                    pid = groups["actor"].decode()
-                if groups.get("stamp"):
-                    outer = clock.dated(groups["stamp"])
-                at = found.end()
-                break
-        else:
+        found = _prefix_at(data, at)
+        if found is None:
             break
+        groups = found.groupdict()
+        if groups.get("rank"):
+            rank = groups["rank"][4:].strip().decode()
+        if groups.get("local"):
+            rank = rank or groups["local"].decode()
+        if groups.get("actor"):
+            pid = groups["actor"].decode()
+        if groups.get("stamp"):
+            outer = clock.dated(groups["stamp"])
+        at = found.end()
     names = []
     for _ in range(_MAX_PREFIXES):  # `(EngineCore_DP0 pid=1) (Worker_TP1_EP1 pid=2) `: the innermost one speaks
         found = _SERVICE_WHO.match(data, at)
@@ -179,14 +181,25 @@ def parse_line(raw: bytes, clock: Clock) -> LogLine:
     )
 
 
+def _prefix_at(data: bytes, at: int) -> re.Match[bytes] | None:
+    first = data[at : at + 1]
+    if first == b"[":
+        return _BRACKET_PREFIX.match(data, at) if data[at + 1 : at + 2] in b"rpcds" else None
+    if first == b"(":
+        return _ACTOR_PREFIX.match(data, at) if data.find(b", ip=", at, at + 70) > 0 else None
+    found = _STAMP_PREFIX.match(data, at) if first == b"2" else None
+    if found is None and data.find(b"|", at, at + 100) > 0:
+        found = _COMPOSE_PREFIX.match(data, at)
+    if found is None and first == b"r":
+        found = _RANK_PREFIX.match(data, at)
+    return found
+
+
 _ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|[@-Z\\-_])")
 
 
 def _parse_format(data: bytes, at: int, clock: Clock) -> LogLine:
-    first = data[at : at + 1]
-    for form, expression in _FORMATS:
-        if first not in _STARTS[form] or not first:
-            continue
+    for form, expression in _BY_START.get(data[at : at + 1], ()):
         found = expression.match(data, at)
         if found is None:
             continue

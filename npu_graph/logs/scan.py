@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 import re
 from bisect import bisect_right
-from collections import Counter
 from functools import lru_cache
-from itertools import accumulate, compress
-from operator import add, itemgetter, sub
+from itertools import accumulate, compress, repeat
+from operator import add, itemgetter
 from typing import Callable, Dict, Sequence
 
 from npu_graph.logs import dispatch
@@ -16,12 +15,14 @@ from npu_graph.logs.dispatch import CHECK, ERROR, SIGNAL, Entries, Entry, GlogTa
 from npu_graph.logs.errors import error_key, is_error, is_retraction
 from npu_graph.logs.layout import Layout
 from npu_graph.logs.lines import BAD_LEVELS, MAX_TEXT, LogLine, parse_line
-from npu_graph.logs.replays import BUCKETS, KEPT_GAPS, Replays
+from npu_graph.logs.replays import Replays
 from npu_graph.logs.segment import MAX_CLUSTERS, MAX_EVENTS, TEXT_KEPT, Cluster, Event, Segment
 from npu_graph.logs.signatures import HUBS, SERVICE_NOISE_FILES, SGLANG_NOISE, find_event
 from npu_graph.logs.stamps import Clock
 
 _NO_TIME = -(1 << 62)
+_WAITING_MOST = 1 << 17
+_UNCOUNTED_MOST = 1 << 20
 _PREFIX = re.compile(
     rb"(?:20\d\d-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?)?"
     rb"(?:[A-Za-z0-9][\w.-]{0,60} {0,30}\| ?|\[(?:pod|container)/[\w./-]{1,200}\] "
@@ -89,6 +90,17 @@ class _Tails(Dict[bytes, int]):
         return number
 
 
+class _Repeated:
+    """An error whose line was met before, letter by letter apart from its stamp."""
+
+    __slots__ = ("count", "form", "index", "key", "level", "pid")
+
+    def __init__(self, form: str, level: str, pid: str, key: str) -> None:
+        self.form, self.level, self.pid, self.key = form, level, pid, key
+        self.count = 0
+        self.index = 0
+
+
 class Scanner:
     """Scans consecutive blocks of one stretch of one file.
 
@@ -120,9 +132,15 @@ class Scanner:
         self._tail_text = itemgetter(slice(o + dispatch.GLOG_FROM, None))
         self._tail = _Tails(self._new_slot).__getitem__
         self._slots: list[tuple[str, str, str]] = [("", "", "")]
-        self._slot_lines: list[list[int]] = [[]]
-        self._slot_push: list[Callable[[int], None]] = [self._slot_lines[0].append]
+        # Replays wait here until there are many, so that one graph's are added in one go: per graph, positions in
+        # the two lists of all waiting replays.
+        self._waiting: list[list[int]] = [[]]
+        self._push: list[Callable[[int], None]] = [self._waiting[0].append]
+        self._waiting_lines: list[int] = []
+        self._waiting_times: list[int] = []
         self._service: dict[bytes, Entry] = {}
+        self._uncounted = bytearray()
+        self._repeats: dict[bytes, _Repeated] = {}
 
     # -- one block ---------------------------------------------------------------------------------------------
 
@@ -131,7 +149,8 @@ class Scanner:
         raw = io.BytesIO(block).readlines()
         lines = [line[_PREFIX.match(line).end() :] for line in raw] if self._layout.stripped else raw  # type: ignore[union-attr]
         self._raw, self._lines, self._base = raw, lines, self.segment.lines + 1
-        self._walked, self._walked_stamp = -1, self.segment.last_stamp
+        self._before_block = self.segment.last_stamp
+        self._walked, self._walked_stamp = -1, self._before_block
         number = len(lines)
         codes = bytes(map(self._head_code, map(self._head, lines)))
         self._codes = codes
@@ -160,13 +179,15 @@ class Scanner:
             residue += compress(range(number), codes.translate(_IS_RESIDUE))
         if residue:
             self._search_residue(residue, hits)
-        if block.count(_VERIFIED) > bad:
+        if block.count(_VERIFIED) > bad + sum(lines[index].count(_VERIFIED) for index in hits):
             for index, line in enumerate(lines):
                 if _VERIFIED in line and index not in hits and not self._is_counted_error(index):
                     hits.add(index)
         for index in sorted(hits):
             self._read(index)
-        self._commit_replays()
+        self._count_repeats()
+        if self._captures or len(self._waiting_lines) > _WAITING_MOST:
+            self._commit_replays(self._captures)
         self._finish_block(number)
 
     def _is_counted_error(self, index: int) -> bool:
@@ -201,35 +222,49 @@ class Scanner:
 
     # -- formats ------------------------------------------------------------------------------------------------
 
-    def _seen(self, entry: Entry, count: int, first: int, last: int) -> None:
-        entry.seen(count, first + self._base, self._raw[first], last + self._base, self._raw[last])
+    def _note_entries(self, codes: bytes, where: Sequence[int], present: set[int]) -> None:
+        """Remember each entry's first and last line; the counting waits until there is much to count."""
+        raw, base, by_code = self._raw, self._base, self._entries.by_code
+        for code in present:
+            if code >= dispatch.FIRST_ENTRY:
+                entry = by_code[code]
+                last = where[codes.rfind(code)]
+                entry.last, entry.last_line = raw[last], last + base
+                if entry.first is None:
+                    first = where[codes.find(code)]
+                    entry.first, entry.first_line = raw[first], first + base
+        self._uncounted += codes
+        if len(self._uncounted) > _UNCOUNTED_MOST:
+            self._count_entries()
+
+    def _count_entries(self) -> None:
+        for code in set(self._uncounted):
+            entry = self._entries.by_code.get(code)
+            if entry is not None:
+                entry.count += self._uncounted.count(code)
+        self._uncounted.clear()
 
     def _plog(
         self, lines: Sequence[bytes], where: Sequence[int], codes: bytes, present: set[int], hits: set[int]
     ) -> int:
-        """Count plog lines per entry; collect errors and lines with a signal. Returns the number of error lines."""
+        """Count plog lines per entry; collect errors and lines with a signal. Returns how many errors were counted."""
+        entries = self._entries
+        self._note_entries(codes, where, present)
+        if dispatch.SLOW in present and not self._long:
+            hits.update(compress(where, codes.translate(_cached_mask((dispatch.SLOW,)))))
         bad = 0
-        checked: dict[tuple[bytes, ...], list[int]] = {}
-        for code in present:
-            if code == dispatch.SLOW and not self._long:
-                hits.update(compress(where, codes.translate(_mask(code))))
-            if code < dispatch.FIRST_ENTRY:
-                continue
-            entry = self._entries.by_code[code]
-            count = codes.count(code)
-            self._seen(entry, count, where[codes.find(code)], where[codes.rfind(code)])
-            if entry.action == ERROR:
-                mask = codes.translate(_ENTRY_MASKS[code])
-                self._plog_errors(entry, compress(lines, mask), compress(where, mask), hits)
-                bad += count
-            elif entry.action == CHECK:
-                checked.setdefault(entry.literals, []).append(code)
-        for literals, wanted in checked.items():
-            self._search(lines, where, codes.translate(_cached_mask(tuple(wanted))), literals, hits)
+        for code in present & entries.of_action[ERROR]:
+            mask = codes.translate(_ENTRY_MASKS[code])
+            bad += self._plog_errors(entries.by_code[code], compress(lines, mask), compress(where, mask), hits)
+        if present & entries.of_action[CHECK]:
+            for literals, codes_mask in entries.checked.items():
+                self._search(lines, where, codes.translate(codes_mask), literals, hits)
         return bad
 
-    def _plog_errors(self, entry: Entry, lines: object, where: object, hits: set[int]) -> None:
+    def _plog_errors(self, entry: Entry, lines: object, where: object, hits: set[int]) -> int:
+        """Count errors known by their place in the source; the others are to be read. Returns how many were counted."""
         o = self._o
+        counted = 0
         errors = entry.errors
         windowed = self._since is not None or self._until is not None
         for line, index in zip(lines, where):  # type: ignore[call-overload]
@@ -239,9 +274,11 @@ class Scanner:
             if known is None or windowed or line.find(_VERIFIED, o + 8) > 0:
                 hits.add(index)
                 continue
+            counted += 1
             known[1] += 1
             known[2] = index + self._base
             known[3] = line
+        return counted
 
     def _glog(self, codes: bytes, hits: set[int], residue: list[int]) -> None:
         number = len(codes)
@@ -251,26 +288,39 @@ class Scanner:
         for code, level in _GLOG_LEVELS:
             self._level(level, codes.count(code))
         kinds = bytes(map(self._glog_code, map(self._glog_head, lines)))
-        for code in set(kinds):
-            if code < dispatch.FIRST_ENTRY:
-                residue += compress(where, kinds.translate(_mask(code)))
-                continue
-            entry = self._entries.by_code[code]
-            self._seen(entry, kinds.count(code), where[kinds.find(code)], where[kinds.rfind(code)])
-            if entry.action == SIGNAL:
-                chosen = kinds.translate(_ENTRY_MASKS[code])
-                self._graph_lines(list(compress(lines, chosen)), list(compress(where, chosen)), hits)
-            elif entry.action == CHECK:
-                self._search(lines, where, kinds.translate(_ENTRY_MASKS[code]), entry.literals, hits)
+        present = set(kinds)
+        entries = self._entries
+        self._note_entries(kinds, where, present)
+        if dispatch.SLOW in present:
+            residue += compress(where, kinds.translate(_cached_mask((dispatch.SLOW,))))
+        signal = present & entries.of_action[SIGNAL]
+        if signal:
+            chosen = kinds.translate(_cached_mask(tuple(sorted(signal))))
+            self._graph_lines(list(compress(lines, chosen)), list(compress(where, chosen)), hits)
+        if present & entries.of_action[CHECK]:
+            for literals, codes_mask in entries.checked.items():
+                self._search(lines, where, kinds.translate(codes_mask), literals, hits)
 
     def _graph_lines(self, lines: list[bytes], where: list[int], hits: set[int]) -> None:
-        push = self._slot_push
-        slots = map(self._tail, map(self._tail_text, lines))
-        for slot, index in zip(slots, where):
-            if slot > 0:
-                push[slot](index)
-            elif slot < 0:
-                hits.add(index)
+        slots = list(map(self._tail, map(self._tail_text, lines)))
+        if min(slots) <= 0:
+            hits.update(index for index, slot in zip(where, slots) if slot < 0)
+            chosen = [slot > 0 for slot in slots]
+            lines = list(compress(lines, chosen))
+            where = list(compress(where, chosen))
+            slots = list(compress(slots, chosen))
+            if not slots:
+                return
+        times = self._times(lines)
+        if times is None or self._since is not None or self._until is not None:
+            self._replay_one_by_one(slots, lines, where)
+            return
+        start = len(self._waiting_lines)
+        self._waiting_lines += map(add, where, repeat(self._base))
+        self._waiting_times += times
+        push = self._push
+        for position, slot in enumerate(slots, start):
+            push[slot](position)
 
     def _new_slot(self, tail: bytes) -> int:
         parsed = parse_line(b"V0101 00:00:00.000000 " + tail, self._clock)
@@ -284,8 +334,8 @@ class Scanner:
         if name in self._slots:
             return self._slots.index(name)
         self._slots.append(name)
-        self._slot_lines.append([])
-        self._slot_push.append(self._slot_lines[-1].append)
+        self._waiting.append([])
+        self._push.append(self._waiting[-1].append)
         return len(self._slots) - 1
 
     def _service_lines(self, where: object, hits: set[int], residue: list[int]) -> None:
@@ -343,6 +393,8 @@ class Scanner:
     ) -> None:
         """Add the lines chosen by the mask that hold one of the literals."""
         text = b"".join(compress(lines, mask))
+        if not text:
+            return
         found = [literal for literal in literals if literal in text]
         if not found:
             return
@@ -367,6 +419,11 @@ class Scanner:
 
     def _read(self, index: int) -> None:
         raw = self._raw[index]
+        repeated = self._repeats.get(_without_stamp(raw))
+        if repeated is not None:
+            repeated.count += 1
+            repeated.index = index
+            return
         line = parse_line(raw, self._clock)
         self._record(index, line)
         if line.form == "plog" and line.text.find(b"] ") >= 0:
@@ -389,7 +446,7 @@ class Scanner:
         if pid:
             segment.process(pid).lines += uncounted
             self._describe(pid, number, line)
-        event = find_event(line.text)
+        event = find_event(line.text) if line.form not in ("pta", "cann") else None
         if event is not None and not (line.level in BAD_LEVELS and event[0].kind == "fallback"):
             self._event(index, number, line, pid, us, resolution, inherited, event)
             if line.level not in BAD_LEVELS:
@@ -398,6 +455,29 @@ class Scanner:
             segment.retracted[pid] = number
         elif is_error(line):
             self._error(index, number, line, pid, us, resolution, inherited)
+
+    def _count_repeats(self) -> None:
+        segment = self.segment
+        for repeated in self._repeats.values():
+            if not repeated.count:
+                continue
+            index = repeated.index
+            number = index + self._base
+            line = parse_line(self._raw[index], self._clock)
+            self._walked, self._walked_stamp = -1, self._before_block
+            us, resolution, inherited = self._time(index, line)
+            segment.errors += repeated.count
+            segment.forms[repeated.form] = segment.forms.get(repeated.form, 0) + repeated.count
+            if repeated.level:
+                self._level(repeated.level, repeated.count)
+            if repeated.pid:
+                segment.process(repeated.pid).lines += repeated.count
+                self._describe(repeated.pid, number, line)
+            cluster = segment.clusters.get((repeated.pid, repeated.key))
+            if cluster is not None:
+                cluster.count += repeated.count
+                cluster.last = max(cluster.last, (number, us, resolution, inherited), key=lambda place: place[0])
+            repeated.count = 0
 
     def _describe(self, pid: str, number: int, line: LogLine) -> None:
         process = self.segment.process(pid)
@@ -449,6 +529,16 @@ class Scanner:
             cluster.first = place
         cluster.count += 1
         cluster.last = place
+        self._remember(index, line, pid, key)
+
+    def _remember(self, index: int, line: LogLine, pid: str, key: str) -> None:
+        """Make the next equal error cheap: a plog line by its place in the source, others by their text."""
+        if self._since is not None or self._until is not None:
+            return
+        if line.form in ("text", "pta") and find_event(line.text) is None:
+            if len(self._repeats) < MAX_CLUSTERS:
+                self._repeats[_without_stamp(self._raw[index])] = _Repeated(line.form, line.level, pid, key)
+            return
         code = self._codes[index]
         if line.form == "plog" and (self._long or code == dispatch.PLOG):
             body = self._lines[index]
@@ -477,54 +567,57 @@ class Scanner:
 
     # -- replays -------------------------------------------------------------------------------------------------
 
-    def _commit_replays(self) -> None:
-        lines = self._lines
-        for slot in range(1, len(self._slots)):
-            where = self._slot_lines[slot]
-            if not where:
-                continue
+    def _commit_replays(self, captured: dict[tuple[str, str, str], list[int]]) -> None:
+        """Add the waiting replays to their graphs; a graph captured meanwhile starts a new count at that line."""
+        lines, times = self._waiting_lines, self._waiting_times
+        for slot, positions in enumerate(self._waiting):
             name = self._slots[slot]
+            begins = captured.pop(name, [])
+            if not positions and not begins:
+                continue
             stretches = self.segment.replays.setdefault(name, [Replays()])
-            chosen = [lines[index] for index in where]
-            times = self._times(chosen)
-            captured = self._captures.pop(name, [])
-            if captured or self._since is not None or self._until is not None or times is None:
-                self._replay_one_by_one(stretches, where, chosen, captured)
-            else:
-                _add_replays(stretches[-1], where, times, self._base)
-            where.clear()
-        for name, captured in self._captures.items():
-            self.segment.replays.setdefault(name, [Replays()]).extend(Replays() for _ in captured)
+            own_lines = list(map(lines.__getitem__, positions))
+            own_times = list(map(times.__getitem__, positions))
+            done = 0
+            for begin in begins:
+                upto = bisect_right(own_lines, begin)
+                if upto > done:
+                    stretches[-1].add_many(own_lines[done:upto], own_times[done:upto])
+                stretches.append(Replays())
+                done = upto
+            if len(own_lines) > done:
+                stretches[-1].add_many(own_lines[done:], own_times[done:])
+            positions.clear()
+        for name, begins in captured.items():
+            self.segment.replays.setdefault(name, [Replays()]).extend(Replays() for _ in begins)
+        lines.clear()
+        times.clear()
 
     def _times(self, lines: list[bytes]) -> list[int] | None:
+        seconds = map(self._second, map(self._second_text, lines))
         try:
-            times = list(
-                map(add, map(self._second, map(self._second_text, lines)), map(int, map(self._micro_text, lines)))
-            )
+            times = list(map(add, seconds, map(int, map(self._micro_text, lines))))
         except ValueError:
             return None
         return None if min(times) < 0 else times
 
-    def _replay_one_by_one(
-        self, stretches: list[Replays], where: list[int], lines: list[bytes], captured: list[int]
-    ) -> None:
-        pending = list(captured)
-        for index, line in zip(where, lines):
-            number = index + self._base
-            while pending and pending[0] < number:
-                stretches.append(Replays())
-                pending.pop(0)
+    def _replay_one_by_one(self, slots: list[int], lines: list[bytes], where: list[int]) -> None:
+        for slot, line, index in zip(slots, lines, where):
             stamp = self._clock.glog(line[self._o + 1 :])
-            us = stamp.us if stamp is not None else None
-            if not self._outside(us):
-                stretches[-1].add(number, us)
-        stretches.extend(Replays() for _ in pending)
+            if stamp is None:
+                self.segment.replays.setdefault(self._slots[slot], [Replays()])[-1].add(index + self._base, None)
+            elif not self._outside(stamp.us):
+                self._push[slot](len(self._waiting_lines))
+                self._waiting_lines.append(index + self._base)
+                self._waiting_times.append(stamp.us)
 
     # -- end -----------------------------------------------------------------------------------------------------
 
     def finish(self, end: int) -> Segment:
         """Return the segment; no more blocks may follow."""
         segment = self.segment
+        self._commit_replays({})
+        self._count_entries()
         self._flush_entries([*self._entries.by_code.values(), *self._service.values()])
         segment.replays = {name: found for name, found in segment.replays.items() if len(found) > 1 or found[0].count}
         segment.trim_clusters()
@@ -558,26 +651,9 @@ class Scanner:
             self.segment.levels[level] = self.segment.levels.get(level, 0) + count
 
 
-def _add_replays(stretch: Replays, where: list[int], times: list[int], base: int) -> None:
-    """Add one block's replays of one graph."""
-    first, last = (where[0] + base, times[0]), (where[-1] + base, times[-1])
-    if stretch.last is None:
-        gaps = list(map(sub, times[1:], times))
-        later = range(1, len(times))
-    else:
-        gaps = list(map(sub, times, [stretch.last[1], *times]))
-        later = range(len(times))
-    if gaps:
-        counted = Counter(gaps) if min(gaps) < 0 else Counter(map(BUCKETS.__getitem__, gaps))
-        edges = [(gap if gap < 0 else BUCKETS[gap], number) for gap, number in counted.items()]
-        floor = -stretch.longest[-1][0] if len(stretch.longest) == KEPT_GAPS else -1
-        longest: list[tuple[int, int, int]] = []
-        if max(gaps) >= floor:
-            longest = [(-gap, where[at] + base, times[at]) for gap, at in zip(gaps, later) if gap >= max(floor, 0)]
-        stretch.add_gaps(edges, longest)
-    stretch.count += len(times)
-    stretch.first = stretch.first or first
-    stretch.last = last
+def _without_stamp(raw: bytes) -> bytes:
+    """Return a line without the stamp of a torch_npu error block at its head; other lines as they are."""
+    return raw[27:] if raw.startswith(b"[ERROR] 20") else raw
 
 
 def _process_name(line: LogLine) -> str:

@@ -93,22 +93,16 @@ SIGNATURES: tuple[Signature, ...] = (
 
 # Error words for lines of unknown format, and what only a kernel or a launcher prints.
 ERROR_HUBS: tuple[bytes, ...] = (
-    *(b"rror", b"xception: ", b"ERROR", b"FATAL", b"CRITICAL", b"Traceback (most", b"EZ9999", b"E39999"),
+    *(b"rror", b"xception: ", b"ERROR", b"FATAL", b"CRITICAL"),
     *(b"ut of memory", b"Segmentation fault", b"core dumped", b"Killed", b"SIGQUIT", b"error log can be ignored"),
 )
-# A graph word that a residue line must be looked at for, although its kind is decided by the signatures.
-EXTRA_HUBS: tuple[bytes, ...] = (b"Tried to allocate",)
-
-HUBS: tuple[bytes, ...] = tuple(dict.fromkeys([*(item.hub for item in SIGNATURES), *ERROR_HUBS, *EXTRA_HUBS]))
+HUBS: tuple[bytes, ...] = tuple(dict.fromkeys([*(item.hub for item in SIGNATURES), *ERROR_HUBS]))
 
 # Plog modules whose INFO, DEBUG, EVENT, TRACE and WARNING lines carry signals, and the literals that decide.
 # All other such lines are noise: they are counted per level and process, and not read.
 PLOG_SIGNALS: dict[bytes, tuple[bytes, ...]] = {
     b"GE": (b"GEPERFTRACE",),
-    b"TORCHAIR": (
-        *(b"to capture it", b"capture fx_graph", b"capture_size_limit", b"back to eager", b" [s]"),
-        *(b"start compile graph", b"end compile graph"),
-    ),
+    b"TORCHAIR": (*(b" capture ", b"capture_size_limit", b"to eager", b" [s]", b" compile graph"),),
     b"RUNTIME": (b"capture model execute", b"update tasks result"),
     b"HCCL": (b"status[LOST]", b"error log can be ignored"),
 }
@@ -119,7 +113,7 @@ EVENT_SIGNALS: tuple[bytes, ...] = (b"capture begin success", b"capture end succ
 # from errors, until a line without a known file is met.
 GLOG_SIGNAL_FILES: tuple[bytes, ...] = (b"NPUGraph.cpp", b"npu/Graph.cpp", b"graphs.py", b"_graph_tree.py")
 # Files that write per operator or per allocation, and never about graphs.
-GLOG_NOISE_FILES: tuple[bytes, ...] = (b"NPUCachingAllocator", b"OpCommand", b"NPUQueue", b"NPUEvent")
+GLOG_NOISE_FILES: tuple[bytes, ...] = (b"NPUCachingAll", b"OpCommand", b"NPUQueue", b"NPUEvent")
 # Files whose lines matter only with one of these words.
 GLOG_CHECKED_FILES: tuple[bytes, ...] = (b"/guards.py", b"/symbolic_convert.py", b"/output_graph.py")
 GLOG_CHECKS: tuple[bytes, ...] = (b"Recompiling function", b"Graph break", b"_limit (", b"rror")
