@@ -222,9 +222,7 @@ class Writer:
         draw = rnd.random()
         if draw < 0.5:
             site = f"site-packages/torch/_dynamo/guards.py:{rnd.choice((2169, 2310, 2388))}"
-            text = (
-                f"TREE_GUARD_MANAGER: +- TENSOR_MATCH: check_tensor(L['x'], Tensor, size=[{rnd.randrange(4096)}, 4096])"
-            )
+            text = f"TREE_GUARD_MANAGER: +- TENSOR_MATCH: check_tensor(L['x'], size=[{rnd.randrange(4096)}, 4096])"
             return f"V{self.clock.glog()} {rank.pid} {site}] [{rnd.randrange(40)}/0] [__guards] {text}"
         if draw < 0.9:
             text = f"The current AclGraph no needs to be recaptured for fx_graph graph_{rnd.randrange(9)}"
@@ -234,7 +232,7 @@ class Writer:
                 f'  File "/usr/lib/python3.11/site-packages/torch/nn/module.py", line {rnd.randrange(2000)}, in _call'
             )
         if draw < 0.998:
-            return f"[rank{rank.number}]:[W{self.clock.glog()}123 compiler_depend.ts:187] Warning: Waiting for pending work"
+            return f"[rank{rank.number}]:[W{self.clock.glog()}123 compiler_depend.ts:187] Warning: Waiting for work"
         return f"dump: {rnd.getrandbits(8 * rnd.randrange(500, 8000)):x}"
 
     def error(self) -> str:

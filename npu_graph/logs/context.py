@@ -86,7 +86,10 @@ def read_around(path: Path, line: int, before: int = BEFORE, after: int = AFTER)
                 text += block
     except (OSError, EOFError, zlib.error):
         return []
-    shown = islice(text.split(b"\n"), min(wanted, line + after - first + 1))
+    pieces = text.split(b"\n")
+    if not pieces[-1]:
+        pieces.pop()
+    shown = islice(pieces, min(wanted, line + after - first + 1))
     return [(first + at, _shown(raw)) for at, raw in enumerate(shown)]
 
 

@@ -196,11 +196,7 @@ class Reader:
         skipping = False
         total = 0
         while left is None or left > 0:
-            try:
-                data = stream.read(BLOCK if left is None else min(BLOCK, left))
-            except (EOFError, OSError, zlib.error):
-                self._note("truncated_archive" if self.source.packed else "read_error")
-                break
+            data = self._read(stream, BLOCK if left is None else min(BLOCK, left))
             if not data:
                 break
             total += len(data)
@@ -229,6 +225,27 @@ class Reader:
             if self.limit is not None and not self.source.packed:
                 tail += _rest_of_line(stream, MAX_LINE)
             yield tail
+
+    def _read(self, stream: BinaryIO, size: int) -> bytes:
+        """Read up to size bytes; of a damaged archive, what comes before the damage."""
+        if not self.source.packed:
+            try:
+                return stream.read(size)
+            except OSError:
+                self._note("read_error")
+                return b""
+        parts: list[bytes] = []
+        while size > 0:
+            try:
+                part = stream.read1(min(size, 1 << 16))  # type: ignore[attr-defined]
+            except (EOFError, OSError, zlib.error):
+                self._note("truncated_archive")
+                break
+            if not part:
+                break
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
 
     def _note(self, what: str) -> None:
         self.notes[what] = self.notes.get(what, 0) + 1

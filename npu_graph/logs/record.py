@@ -16,9 +16,11 @@ from npu_graph.logs.anomalies import cadence
 from npu_graph.logs.blind_spots import find_blind_spots
 from npu_graph.logs.context import attach_contexts
 from npu_graph.logs.failures import Failures, Group, Occurrence, find_failures
+from npu_graph.logs.lines import BAD_LEVELS, parse_line
 from npu_graph.logs.partial import Partial
 from npu_graph.logs.segment import Process
-from npu_graph.logs.stamps import SECOND, show
+from npu_graph.logs.signatures import find_event
+from npu_graph.logs.stamps import SECOND, Clock, show
 from npu_graph.logs.timeline import WAY_MEANS, Place, Timeline, build_timeline, point_record, process_id
 from npu_graph.patterns import load_patterns, match_patterns
 
@@ -90,12 +92,25 @@ def analyse(
 
 
 def excerpt(record: dict[str, Any]) -> str:
-    """Return the lines around the first failure as they stand in the log, ready for diagnose.py; '' when none."""
+    """Return the telling lines around the first failure, ready for diagnose.py; '' when there is no failure.
+
+    Routine lines (statistics, allocations, replays, other INFO and DEBUG) are left out: between them, a diagnosis
+    would find words that have nothing to do with the failure.
+    """
     first = record["first_failure"]
     if first is None:
         return ""
-    lines = [item["text"] for item in first["context"]] or [first["text"]]
-    return "\n".join(lines) + "\n"
+    clock = Clock.after_dated_line(first["time_us"] or 0)
+    lines = [item["text"] for item in first["context"] if item["line"] == first["line"] or _tells(item["text"], clock)]
+    return "\n".join(lines or [first["text"]]) + "\n"
+
+
+def _tells(text: str, clock: Clock) -> bool:
+    line = parse_line(text.encode("utf-8", "replace"), clock)
+    if line.level in BAD_LEVELS or not line.level:
+        return True
+    event = find_event(line.text)
+    return line.level == "WARNING" if event is None else event[0].kind != "replay"
 
 
 def _processes(partial: Partial) -> dict[str, tuple[Process, str]]:
