@@ -296,6 +296,15 @@ def _idle_verdict(profile: Profile, scope: Scope, base: list[Fact]) -> Verdict:
     syncs = _syncs_in(profile, scope)
     if syncs:
         facts.append(Fact("synchronisations", syncs, "in scope", None))
+    if inside > EVIDENCE_SHARE:
+        return Verdict(
+            "device_bound",
+            scope.name,
+            facts,
+            "idle time lies inside replays, where no host launch takes part: streams of the graph wait for each other",
+            MEDIUM,
+            "look at CAPTURE_WAIT and MEM_WAIT_VALUE tasks of the graph's streams in trace_view.json",
+        )
     if known >= EVIDENCE_SHARE * total:
         facts.append(Fact("host_late_share", round(late / known, 4), "of idle with evidence", len(scope.gaps)))
         if late >= EVIDENCE_SHARE * known:
@@ -314,15 +323,6 @@ def _idle_verdict(profile: Profile, scope: Scope, base: list[Fact]) -> Verdict:
             "work was already queued while the device idled: it waited for a dependency (event, stream, other rank)",
             MEDIUM,
             "look at the wait tasks (EVENT_WAIT, NOTIFY_WAIT, CAPTURE_WAIT) before the largest gaps in trace_view.json",
-        )
-    if inside > EVIDENCE_SHARE:
-        return Verdict(
-            "device_bound",
-            scope.name,
-            facts,
-            "idle time lies inside replays, where no host launch takes part: streams of the graph wait for each other",
-            MEDIUM,
-            "look at CAPTURE_WAIT and MEM_WAIT_VALUE tasks of the graph's streams in trace_view.json",
         )
     return Verdict(
         "host_bound",

@@ -125,7 +125,10 @@ def find_gaps(profile: Profile, use: GraphUse, steps: Steps) -> GapTable:
             where = _place(use, previous, place)
             if bisect_right(borders, start) > bisect_right(borders, busy_until):
                 where = TAIL
-            evidence = submissions.judge(busy_until, start, use.replay_of[place] >= 0)
+            # A graph is handed over whole: what idles inside it waits for itself, whatever the host does.
+            evidence = DEVICE_LATE
+            if where != IN_GRAPH:
+                evidence = submissions.judge(busy_until, start, use.replay_of[place] >= 0)
             gaps.add(busy_until, start - busy_until, where, evidence, table.number_of("type", index))
         if table.end(index) >= busy_until:
             previous, busy_until = place, table.end(index)

@@ -185,18 +185,14 @@ class TaskTable:
 
 def task_kind(name: str, type_: str, core: str) -> int:
     """Return COMPUTE, COMMUNICATION, COPY or CONTROL for a task."""
-    for word in (core, type_):
-        upper = word.upper()
-        if upper in _COMMUNICATION_CORES:
-            return COMMUNICATION
-        if upper in _CONTROL_WORDS or upper.endswith(_CONTROL_ENDINGS):
-            return CONTROL
-        if upper.startswith(_COPY_WORDS):
-            return COPY
-    for word in (type_, name):
-        if word.lower().startswith(_COMMUNICATION_STARTS):
-            return COMMUNICATION
-    return CONTROL if name in _CONTROL_WORDS else COMPUTE
+    # A kernel's name is the user's choice; only the core column (msprof: task type) speaks the device's words.
+    word = core.upper()
+    if word in _CONTROL_WORDS or word.endswith(_CONTROL_ENDINGS):
+        return CONTROL
+    if word.startswith(_COPY_WORDS):
+        return COPY
+    named = any(text.lower().startswith(_COMMUNICATION_STARTS) for text in (type_, name))
+    return COMMUNICATION if named or word in _COMMUNICATION_CORES else COMPUTE
 
 
 def is_mixed(type_: str) -> bool:

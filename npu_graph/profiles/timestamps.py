@@ -7,6 +7,7 @@ from decimal import Decimal, InvalidOperation
 NS_PER_US = 1000
 # A longer text is no number that a profiler wrote; it also bounds the work of Decimal.
 _LONGEST_NUMBER = 40
+_LARGEST_POWER = 17
 
 
 def to_ns(text: object) -> int | None:
@@ -26,13 +27,13 @@ def to_ns(text: object) -> int | None:
 
 
 def _slow_to_ns(cleaned: str) -> int | None:
-    if not cleaned or len(cleaned) > _LONGEST_NUMBER:
+    if not cleaned.isascii() or len(cleaned) > _LONGEST_NUMBER:
         return None
     try:
         value = Decimal(cleaned)
     except InvalidOperation:
         return None
-    if not value.is_finite() or abs(value) > Decimal(10) ** 18:
+    if not value.is_finite() or value.adjusted() > _LARGEST_POWER:
         return None
     return int((value * NS_PER_US).to_integral_value())
 
