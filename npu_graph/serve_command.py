@@ -39,10 +39,10 @@ _MAX_CONFIG = 4 << 20
 
 
 def read_command(text: str) -> dict[str, Any]:
-    """Return the capture settings that a command line gives, under the names of capture_budget.Setup.
+    """Return the capture settings that a command line gives, named as in capture_budget.Setup.
 
-    Only what the line says: `variables` holds environment assignments (also `export A=1` lines), `layers` and `moe` come
-    from a local config.json.
+    Only what the line says: `variables` holds environment assignments (`export A=1` lines, too); `layers` and `moe` are
+    read from a local config.json.
 
     Raises:
         CommandError: exit code 2 when the text cannot be split, or an option's value is malformed.
