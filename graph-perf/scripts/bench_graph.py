@@ -9,8 +9,8 @@ FUNCTION takes no argument and returns a call, `(call, args)`, or {"eager": call
 returns the replaying call}. Runs warm-up, then eager and graph in turn (A B A B) between device events. Prints P50, P90
 and P99, a bootstrap interval of the speed-up, capture cost, break-even, memory, drift and what it ran on; concludes
 nothing when the interval includes 1. Needs torch (and torch_npu on an NPU), except for --compare.
-Exit codes: 0 the graph is faster (compare: no regression), 1 slower, unclear or a regression, 2 wrong usage, 3 the target
-or a record cannot be used, 4 torch is absent.
+Exit codes: 0 the graph is faster (compare: no regression), 1 slower, unclear or a regression, 2 wrong usage, 3 the
+target or a record cannot be used, 4 torch is absent.
 """
 
 from __future__ import annotations

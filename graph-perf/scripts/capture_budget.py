@@ -7,7 +7,7 @@ Usage: capture_budget.py --command 'vllm serve …' [--layers N] [--from-log LOG
 Reads a vLLM command line (also `@FILE`), a service log (batch sizes) or single options; options win over the command.
 Prints the verdict with the formula and its source, settings that the framework rejects or changes, what the sizes cost
 in padding for a distribution of batch sizes, and better choices. Says so where no public number exists.
-Exit codes: 0 it fits, 1 it does not, is rejected, or no public number decides, 2 wrong usage, 3 no batch size in the log.
+Exit codes: 0 it fits, 1 it does not, is rejected, or no public number decides, 2 wrong usage, 3 no usable log.
 """
 
 from __future__ import annotations
