@@ -126,7 +126,7 @@ def choose_scope(use: GraphUse, steps: Steps, gaps: GapTable) -> Scope:
 
 def is_unobservable(profile: Profile, use: GraphUse) -> bool:
     """Replays ran, but their kernels were not recorded: idle time and coverage of such a profile mean nothing."""
-    return bool(profile.replay_calls or profile.executes) and not use.coverage.by_stream
+    return profile.replayed and not use.coverage.by_stream
 
 
 def doubts(profile: Profile, use: GraphUse) -> list[str]:

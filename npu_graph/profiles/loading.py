@@ -70,6 +70,11 @@ class Profile:
         return self.api_count(*REPLAY_CALLS)
 
     @property
+    def replayed(self) -> bool:
+        """Say whether anything proves that graphs were replayed."""
+        return bool(self.replay_calls or self.executes)
+
+    @property
     def captures(self) -> int | None:
         return self.api_count(CAPTURE_BEGIN)
 

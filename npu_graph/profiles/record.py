@@ -36,7 +36,7 @@ def analyze(
         CommandError: exit code 3 when a folder holds no profile.
     """
     profile = load_profile(root, read_trace)
-    use = find_graph_use(profile.table)
+    use = find_graph_use(profile.table, profile.replayed)
     steps = find_steps(profile, use)
     gaps = find_gaps(profile, use, steps)
     scope = findings.choose_scope(use, steps, gaps)
@@ -45,7 +45,7 @@ def analyze(
     padded = findings.padding_from_size(profile, use, real_size) if real_size else None
     if against is not None:
         eager = load_profile(against, read_trace)
-        comparison = compare(Side(profile, use), Side(eager, find_graph_use(eager.table)))
+        comparison = compare(Side(profile, use), Side(eager, find_graph_use(eager.table, eager.replayed)))
         comparison["eager_folder"] = str(eager.files.folder)
         comparison["warnings"] = eager.warnings + _against_warnings(eager, comparison)
         if padded is None and comparison["blocks"]:

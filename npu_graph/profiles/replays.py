@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from typing import NamedTuple
 
 from npu_graph.profiles.tasks import COMMUNICATION, COMPUTE, EAGER_MODEL, UNKNOWN, TaskTable
@@ -12,8 +13,18 @@ from npu_graph.profiles.tasks import COMMUNICATION, COMPUTE, EAGER_MODEL, UNKNOW
 _MAX_TASK_STEP = 16
 
 
+# Stands for the Model ID of graphs that hold custom kernels only: all their rows carry the eager ID. Seen in a recorded
+# CANN 9.0 Level1 profile (three replay calls; two streams whose Task IDs 4 and 1 recur three times).
+CUSTOM_MODEL = -2
+# An eager stream counts its tasks up; the share of Task IDs that must recur for a stream to be a graph's.
+_RECURRING_SHARE = 0.8
+
+
 class Replay(NamedTuple):
-    """One replay of one graph on the device: times in ns, its kernels, and whether all of it was recorded."""
+    """One replay of one graph on the device: times in ns, its kernels, and whether all of it was recorded.
+
+    `model` is CUSTOM_MODEL for graphs without any Model ID of their own.
+    """
 
     model: int
     start: int
@@ -43,10 +54,14 @@ class GraphUse(NamedTuple):
     coverage: Coverage
 
 
-def find_graph_use(table: TaskTable) -> GraphUse:
-    """Attribute every compute and communication kernel to a replay, or to none."""
+def find_graph_use(table: TaskTable, replays_ran: bool = False) -> GraphUse:
+    """Attribute every compute and communication kernel to a replay, or to none.
+
+    Args:
+        replays_ran: the host called replay; then streams whose Task IDs recur are graphs of custom kernels.
+    """
     order = table.ordered((COMPUTE, COMMUNICATION))
-    in_graph, owner = _mark_captured(table, order)
+    in_graph, owner = _mark_captured(table, order, replays_ran)
     replay_of, replays = _cut_replays(table, order, owner)
     by_model = [i for i in order if table.model[i] not in (EAGER_MODEL, UNKNOWN)]
     by_stream = [i for place, i in enumerate(order) if in_graph[place]]
@@ -61,7 +76,7 @@ def find_graph_use(table: TaskTable) -> GraphUse:
     return GraphUse(order, in_graph, replay_of, replays, coverage)
 
 
-def _mark_captured(table: TaskTable, order: array[int]) -> tuple[bytearray, array[int]]:
+def _mark_captured(table: TaskTable, order: array[int], replays_ran: bool) -> tuple[bytearray, array[int]]:
     """Return per kernel (in order) whether it is in a graph, and the graph's Model ID."""
     owner = array("q", [UNKNOWN]) * len(order)
     by_stream: dict[int, list[int]] = {}
@@ -74,7 +89,18 @@ def _mark_captured(table: TaskTable, order: array[int]) -> tuple[bytearray, arra
         if any(owner[place] != UNKNOWN for place in places):
             _adopt(table, order, owner, places, 1)
             _adopt(table, order, owner, places[::-1], -1)
+        elif replays_ran and _tasks_recur([table.task[order[place]] for place in places]):
+            for place in places:
+                owner[place] = CUSTOM_MODEL
     return bytearray(model != UNKNOWN for model in owner), owner
+
+
+def _tasks_recur(tasks: list[int]) -> bool:
+    """Say whether a stream runs the same Task IDs again and again, which only a replayed graph does."""
+    if UNKNOWN in tasks:
+        return False
+    counts = Counter(tasks)
+    return sum(1 for count in counts.values() if count > 1) >= _RECURRING_SHARE * len(counts)
 
 
 def _adopt(table: TaskTable, order: array[int], owner: array[int], places: list[int], direction: int) -> None:

@@ -64,6 +64,27 @@ def test_an_eager_kernel_on_a_reused_stream_is_not_taken_for_captured(tmp_path: 
     assert use.coverage.by_model == 40
 
 
+def test_graphs_of_custom_kernels_only_are_known_by_recurring_task_numbers(tmp_path: Path) -> None:
+    """Every row carries the eager Model ID; recurring Task IDs alone tell of replay (a recorded CANN 9.0 profile)."""
+    profile = Profile()
+    for number in range(3):
+        start = number * 60_000_000
+        for place in range(12):
+            profile.eager(start + place * 40_000, 2_500, "DivMods", stream="44")
+        profile.replay_calls.append(start + 500_000)
+        for stream, task, core in (("9", 4, "AI_CPU"), ("8", 1, "MIX_AIC")):
+            profile.eager(start + 1_200_000, 54_000_000, "custom", stream=stream, core=core)
+            profile.kernels[-1] = profile.kernels[-1]._replace(task=task)
+    record = analyze(str(profile.write(tmp_path)))
+    assert record["coverage"]["by_model"] == 0
+    assert record["coverage"]["by_stream"] == pytest.approx(6 / 42, abs=1e-4)
+    assert record["replays"]["on_device"] == 3
+    assert record["replays"]["unobservable"] is False
+    profile.replay_calls = []
+    without_calls = analyze(str(profile.write(tmp_path / "eager")))
+    assert without_calls["coverage"]["by_stream"] == 0, "without a replay call, recurring numbers prove nothing"
+
+
 def test_replays_are_cut_where_task_numbers_start_again(tmp_path: Path) -> None:
     profile = Profile()
     time = 0
