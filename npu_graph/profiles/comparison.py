@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_graph.profiles.blocks import ENOUGH_BLOCKS, Block, BlockGroup, Blocks, Side, find_blocks, kernel_key, leading
+from npu_graph.profiles.blocks import (
+    ENOUGH_BLOCKS,
+    EXACT,
+    Block,
+    BlockGroup,
+    Blocks,
+    Side,
+    find_blocks,
+    kernel_key,
+    leading,
+)
 from npu_graph.profiles.loading import Profile
 from npu_graph.profiles.ratios import median, ratio_interval
 from npu_graph.profiles.tasks import plain_type
@@ -88,13 +98,20 @@ def _share(blocks: list[Block], name: str, kernels: int) -> float:
     return round(_mean(blocks, name) / kernels, 4)
 
 
-def _per_key(side: Side, blocks: list[Block], level: str) -> dict[str, list[Any]]:
-    """Return per kind of kernel: count, summed duration (ns), names, formats."""
+def _per_key(side: Side, blocks: list[Block], level: str, exact: set[str]) -> dict[str, list[Any]]:
+    """Return per kind of kernel: count, summed duration (ns), names, formats.
+
+    Args:
+        exact: kinds that both sides have with all shapes equal; the others are told apart only at `level`.
+    """
     table, order = side.profile.table, side.use.order
     sums: dict[str, list[Any]] = {}
     for block in blocks:
         for index in order[block.first : block.last]:
-            key = kernel_key(table.text("type", index), table.text("shapes", index), level)
+            type_, shapes = table.text("type", index), table.text("shapes", index)
+            key = kernel_key(type_, shapes, EXACT)
+            if key not in exact:
+                key = kernel_key(type_, shapes, level)
             entry = sums.setdefault(key, [0, 0, set(), set()])
             entry[0] += 1
             entry[1] += table.duration[index]
@@ -107,7 +124,8 @@ def _kernel_changes(
     graph: Side, eager: Side, left: list[Block], right: list[Block], level: str
 ) -> list[dict[str, Any]]:
     """Split the change of kernel time into more or fewer kernels, and longer or shorter ones (per block, us)."""
-    sums, others = _per_key(graph, left, level), _per_key(eager, right, level)
+    equal = set(_per_key(graph, left, EXACT, set())) & set(_per_key(eager, right, EXACT, set()))
+    sums, others = _per_key(graph, left, level, equal), _per_key(eager, right, level, equal)
     _join_bare(sums, others)
     rows = []
     for key in set(sums) | set(others):

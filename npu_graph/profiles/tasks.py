@@ -140,7 +140,8 @@ class TaskTable:
         self.duration.append(task.duration)
         self.model.append(task.model)
         self.task.append(task.task)
-        self.step.append(task.step)
+        # A step number beyond 32 bits is a broken cell.
+        self.step.append(task.step if 0 <= task.step < 1 << 31 else UNKNOWN)
         self.kind.append(task_kind(task.name, task.type, task.core))
         for key, column in self._texts.items():
             column.append(self.texts.number(getattr(task, key)))

@@ -8,6 +8,8 @@ NS_PER_US = 1000
 # A longer text is no number that a profiler wrote; it also bounds the work of Decimal.
 _LONGEST_NUMBER = 40
 _LARGEST_POWER = 17
+# Start plus duration must fit 64 bits. This is the year 2043 in nanoseconds; a later time is a broken number.
+_LARGEST_NS = 1 << 61
 
 
 def to_ns(text: object) -> int | None:
@@ -16,6 +18,13 @@ def to_ns(text: object) -> int | None:
     Profilers write `1790585112443444.459\\t`, with or without quotes, and durations with 3 to 6 decimals.
     """
     cleaned = str(text).strip().strip('"').strip()
+    value = _fast_to_ns(cleaned)
+    if value is None:
+        value = _slow_to_ns(cleaned)
+    return value if value is not None and abs(value) <= _LARGEST_NS else None
+
+
+def _fast_to_ns(cleaned: str) -> int | None:
     whole, dot, fraction = cleaned.partition(".")
     if whole.isdigit() and len(cleaned) <= _LONGEST_NUMBER and cleaned.isascii():
         if not dot:
@@ -23,7 +32,7 @@ def to_ns(text: object) -> int | None:
         if fraction.isdigit():
             value = int(whole) * NS_PER_US + int((fraction + "000")[:3])
             return value + 1 if fraction[3:4] >= "5" else value
-    return _slow_to_ns(cleaned)
+    return None
 
 
 def _slow_to_ns(cleaned: str) -> int | None:

@@ -26,7 +26,7 @@ from npu_graph.profiles.trace_file import TruncatedTraceError, read_events, read
 SCRIPT = bundle.ROOT / "graph-perf" / "scripts" / "analyze_profile.py"
 
 
-@given(st.integers(min_value=0, max_value=4 * 10**18))
+@given(st.integers(min_value=0, max_value=2 * 10**18))
 def test_times_survive_to_the_nanosecond(nanoseconds: int) -> None:
     assert to_ns(us(nanoseconds)) == nanoseconds
     assert to_ns(f'"{us(nanoseconds)}\t"') == nanoseconds
@@ -39,7 +39,7 @@ def test_longer_fractions_round_to_the_nearest_nanosecond(value: Decimal) -> Non
     assert abs(Decimal(result) - value * 1000) <= Decimal("0.5")
 
 
-@pytest.mark.parametrize("text", ["", "N/A", "nan", "inf", "1e999999999", "9" * 60, "12:30", None, "١٢"])
+@pytest.mark.parametrize("text", ["", "N/A", "nan", "inf", "1e999999999", "9" * 60, "9" * 30, "12:30", None, "١٢"])
 def test_what_is_no_time_is_left_out(text: object) -> None:
     assert to_ns(text) is None
 
