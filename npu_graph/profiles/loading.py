@@ -11,7 +11,7 @@ from npu_graph.profiles.csv_files import TableInfo, read_statistic, read_tasks
 from npu_graph.profiles.sources import ProfileFiles, find_profile
 from npu_graph.profiles.tasks import COMMUNICATION, COMPUTE, UNKNOWN, TaskTable
 from npu_graph.profiles.timestamps import to_int, to_ns
-from npu_graph.profiles.trace_file import CAPTURE_BEGIN, REPLAY_CALLS, TraceFacts, read_trace
+from npu_graph.profiles.trace_file import CAPTURE_BEGIN, LAUNCH, REPLAY_CALLS, TraceFacts, read_trace
 
 # communication.json is read whole; a larger one is left out and said so.
 _MAX_COMMUNICATION_BYTES = 48 << 20
@@ -84,8 +84,8 @@ class Profile:
         rows = [call for call in self.apis if call.name == "launch" and call.level in ("node", "")]
         if rows:
             return sum(call.count for call in rows), sum(call.total for call in rows)
-        if self.trace is not None and "Node@launch" in self.trace.host_totals:
-            return self.trace.host_totals["Node@launch"]
+        if self.trace is not None and LAUNCH in self.trace.host_totals:
+            return self.trace.host_totals[LAUNCH]
         return None
 
 

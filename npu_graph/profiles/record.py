@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 from npu_graph.profiles import findings
@@ -20,6 +21,7 @@ _MAX_STEPS = 50
 _MAX_MODELS = 20
 _MAX_GAPS = 10
 _MAX_KERNELS = 15
+_HISTOGRAM_EDGES = (0, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 
 
 def analyze(
@@ -63,6 +65,7 @@ def analyze(
         "coverage": _coverage_record(use, scope),
         "gaps": _gaps_record(scope.gaps),
         "largest_gaps": _largest_gaps(scope.gaps),
+        "gap_histogram": _gap_histogram(scope.gaps),
         "block": _block_record(Side(profile, use)),
         "outside": findings.outside_kernels(profile, use, scope)[:_MAX_KERNELS],
         "kernels": findings.longest_kernels(profile, use, _MAX_KERNELS),
@@ -156,6 +159,7 @@ def _step_record(step: Step) -> dict[str, Any]:
         "kernels": step.kernels,
         "kernels_in_graph": step.in_graph,
         "replays": step.replays,
+        "host_launch_us": None if step.host_launch is None else to_us(step.host_launch),
         "complete": step.complete,
     }
 
@@ -224,6 +228,24 @@ def _gaps_record(gaps: GapTable) -> dict[str, Any]:
         }
         for place, group in groups.items()
     }
+
+
+def _gap_histogram(gaps: GapTable) -> list[dict[str, Any]]:
+    """Count gaps by length, in steps of about half a decade, for a drawing."""
+    counts = [dict.fromkeys(PLACES, 0) for _ in _HISTOGRAM_EDGES]
+    for place in PLACES:
+        for length in gaps.lengths(place):
+            counts[bisect_right(_HISTOGRAM_EDGES, length) - 1][place] += 1
+    ends = [to_us(edge) for edge in _HISTOGRAM_EDGES[1:]]
+    return [
+        {
+            "from_us": to_us(_HISTOGRAM_EDGES[row]),
+            "to_us": ends[row] if row < len(ends) else None,
+            "counts": counts[row],
+        }
+        for row in range(len(counts))
+        if any(counts[row].values())
+    ]
 
 
 def _largest_gaps(gaps: GapTable) -> list[dict[str, Any]]:

@@ -16,7 +16,11 @@ _PAUSE_FACTOR = 10
 
 
 class Step(NamedTuple):
-    """One step, start to start of the next (times in ns). `complete` is false for the last and for cut ones."""
+    """One step, start to start of the next (times in ns).
+
+    `host_launch` is the host's time in kernel launches begun meanwhile, None without a trace that has them. `complete`
+    is false for the last step and for what lies before the first.
+    """
 
     number: int
     start: int
@@ -28,6 +32,7 @@ class Step(NamedTuple):
     kernels: int
     in_graph: int
     replays: int
+    host_launch: int | None
     complete: bool
 
     @property
@@ -129,6 +134,7 @@ def _measure(profile: Profile, use: GraphUse, borders: list[tuple[int, int]]) ->
                 place - first,
                 sum(use.in_graph[first:place]),
                 replays[slot],
+                profile.trace.launch_time(start, ends[slot]) if profile.trace else None,
                 slot + 1 < len(borders) and number != UNKNOWN,
             )
         )

@@ -7,6 +7,7 @@ import json
 import re
 from array import array
 from bisect import bisect_left
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
@@ -21,10 +22,12 @@ _MAX_EVENT = 4 << 20
 # Flows kept while their other half is awaited, and calls kept with their times.
 _MAX_FLOWS = 200_000
 _MAX_CALLS = 200_000
+_MAX_LAUNCHES = 500_000
 
 # The host call that starts a replay. The second is its blocking form.
 REPLAY_CALLS = ("aclmdlRIExecuteAsync", "aclmdlRIExecute")
 CAPTURE_BEGIN = "aclmdlRICaptureBegin"
+LAUNCH = "Node@launch"
 SYNC_STARTS = ("AscendCL@aclrtSynchronize",)
 # Lanes of the profiler's own arithmetic, kept to check ours against it.
 _OVERLAP_NAMES = frozenset(("Computing", "Communication", "Communication(Not Overlapped)", "Free"))
@@ -57,6 +60,8 @@ class TraceFacts:
         self.host_totals: dict[str, tuple[int, int]] = {}
         self.steps: list[tuple[int, int, int]] = []
         self.model_executes: list[HostCall] = []
+        self._launch_times = array("q")
+        self._launch_sums = array("q")
         self._device_times = array("q")
         self._host_times = array("q")
         self.flows_dropped = 0
@@ -73,8 +78,26 @@ class TraceFacts:
             self._device_times.append(device)
             self._host_times.append(host)
 
+    def add_launch(self, start: int, duration: int) -> None:
+        """Keep one kernel launch of the host (ns); `sort` turns the durations into running sums."""
+        if len(self._launch_times) < _MAX_LAUNCHES:
+            self._launch_times.append(start)
+            self._launch_sums.append(duration)
+
+    def launch_time(self, start: int, end: int) -> int | None:
+        """Return the host's launch time (ns) of launches begun in [start, end); None if the trace has none at all."""
+        if not len(self._launch_times):
+            return None
+        first, last = bisect_left(self._launch_times, start), bisect_left(self._launch_times, end)
+        return (self._launch_sums[last - 1] if last else 0) - (self._launch_sums[first - 1] if first else 0)
+
     def sort(self) -> None:
         """Order everything by time, once the file is read."""
+        places = sorted(range(len(self._launch_times)), key=self._launch_times.__getitem__)
+        self._launch_times, durations = (
+            array("q", (column[place] for place in places)) for column in (self._launch_times, self._launch_sums)
+        )
+        self._launch_sums = array("q", accumulate(durations))
         for calls in (self.replay_calls, self.syncs, self.model_executes):
             calls.sort()
         self.steps.sort()
@@ -246,6 +269,8 @@ def _take_host_call(event: dict[str, Any], name: str, arguments: object, facts: 
             facts.replay_calls.append(call)
     elif api == CAPTURE_BEGIN:
         facts.capture_begins += 1
+    elif name == LAUNCH:
+        facts.add_launch(start, duration)
     elif name.startswith(SYNC_STARTS) and len(facts.syncs) < _MAX_CALLS:
         facts.syncs.append(call)
 

@@ -75,6 +75,7 @@ class Profile:
         self.control: list[Kernel] = []
         self.apis: dict[str, int] = {}
         self.marks: list[tuple[int, int, int]] = []
+        self.launches: list[tuple[int, int]] = []
         self._task = 0
 
     def eager(self, start: int, duration: int, type_: str = "Add", **more: object) -> None:
@@ -152,6 +153,7 @@ class Profile:
             hardware = self._hardware(task)
             hardware["args"]["connection_id"] = 9000 + number
             events.append(hardware)
+        events += [self._event("Node@launch", 8, start, duration) for start, duration in self.launches]
         for number, kernel in enumerate(sorted(self.kernels) + self.control):
             events.append(self._hardware(kernel))
             if kernel.submitted is not None:

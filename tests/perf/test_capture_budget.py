@@ -251,6 +251,14 @@ def test_a_broken_command_is_one_clear_error(text: str) -> None:
         read_command(text)
 
 
+@given(st.text(alphabet="-={}[]\"' \\\n.,:01TPcompilation", max_size=200))
+def test_any_command_is_read_or_refused(text: str) -> None:
+    try:
+        assert isinstance(read_command("vllm serve m " + text), dict)
+    except cli.CommandError as error:
+        assert str(error)
+
+
 VLLM_LOG = """INFO 12-10 03:09:31 [model_runner_v1.py:3607] Graph capturing finished in 22 secs, took 0.26 GiB
 Capturing ACL graphs (mixed prefill-decode, PIECEWISE):   0%|          | 0/11 [00:00<?, ?it/s]\rCapturing ACL graphs \
 (mixed prefill-decode, PIECEWISE): 100%|##########| 11/11 [00:21<00:00,  1.98s/it]

@@ -227,3 +227,20 @@ def test_union_of_nested_and_touching_intervals() -> None:
     merged = union([(0, 10), (2, 3), (10, 12), (12, 12), (20, 21)])
     assert merged == [(0, 12), (20, 21)]
     assert length(merged) == 13
+
+
+def test_host_launch_time_is_counted_per_step(tmp_path: Path) -> None:
+    profile = eager_steps(steps=4, kernels=2, duration=5_000, gap=45_000)
+    profile.launches = [(number * 50_000 + 10, 3_000 + number) for number in range(8)]
+    steps = analyze(str(profile.write(tmp_path, trace=True)))["steps"]["items"]
+    assert [step["host_launch_us"] for step in steps[:3]] == [6.001, 6.005, 6.009]
+    without = analyze(str(eager_steps().write(tmp_path / "none", trace=True)))["steps"]["items"]
+    assert without[0]["host_launch_us"] is None
+
+
+def test_the_histogram_counts_every_gap_once(tmp_path: Path) -> None:
+    record = analyze(str(decode().write(tmp_path)))
+    counted = sum(sum(row["counts"].values()) for row in record["gap_histogram"])
+    assert counted == sum(group["count"] for group in record["gaps"].values()) > 50
+    small = next(row for row in record["gap_histogram"] if row["counts"]["in_graph"])
+    assert (small["from_us"], small["to_us"]) == (0, 0.1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from decimal import Decimal
@@ -18,6 +19,7 @@ from npu_graph.profiles import trace_file
 from npu_graph.profiles.csv_files import read_tasks
 from npu_graph.profiles.loading import load_profile
 from npu_graph.profiles.record import analyze
+from npu_graph.profiles.report import write_report
 from npu_graph.profiles.sources import file_kind
 from npu_graph.profiles.tasks import COMMUNICATION, COMPUTE, CONTROL, COPY, TaskTable, plain_type, task_kind
 from npu_graph.profiles.timestamps import to_ns
@@ -290,3 +292,39 @@ def test_several_profiles_below_one_folder_are_not_mixed(tmp_path: Path) -> None
     record = analyze(str(tmp_path))
     assert record["profile"]["device_tasks"] == 80
     assert any("1 more profiles" in warning for warning in record["profile"]["warnings"])
+
+
+def test_damaged_files_end_in_an_answer_or_one_clear_error(tmp_path: Path) -> None:
+    """Sixty profiles with bytes changed, cut and repeated at random: no crash, and no negative time."""
+    source = random.Random(11)
+    answered = 0
+    for number in range(60):
+        folder = tmp_path / str(number)
+        (graph_steps if number % 2 else eager_steps)(steps=3).write(folder, level=number % 3, trace=number % 4 != 0)
+        for path in folder.rglob("*.*"):
+            if path.is_file():
+                path.write_bytes(damage(path.read_bytes(), source))
+        try:
+            record = analyze(str(folder), str(folder) if number % 3 == 0 else None)
+        except cli.CommandError:
+            continue
+        answered += 1
+        assert json.dumps(record, allow_nan=False)
+        assert write_report(record, "md", "zh")
+        assert all(step["free_us"] >= 0 and step["busy_us"] >= 0 for step in record["steps"]["items"])
+    assert answered > 30
+
+
+def damage(data: bytes, source: random.Random) -> bytes:
+    junk = [b"\0", b'"', b",", b"\n", b"9" * 30, b"-1", b"NaN", b"}", b"[", b"1e400"]
+    changed = bytearray(data)
+    for _ in range(source.randrange(10)):
+        place = source.randrange(len(changed)) if changed else 0
+        action = source.randrange(3)
+        if action == 0:
+            changed[place : place + 1] = bytes([source.randrange(256)])
+        elif action == 1:
+            changed[place : place + source.randrange(60)] = b""
+        else:
+            changed[place:place] = source.choice(junk)
+    return bytes(changed)
