@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Iterator
 
@@ -70,8 +71,8 @@ def read_batch_log(name: str) -> BatchLog:
     log = BatchLog()
     try:
         if name == "-":
-            import sys
-
+            if sys.stdin is None or sys.stdin.isatty():
+                raise cli.CommandError("'-' reads standard input, but nothing is piped in", cli.NO_INPUT)
             _read(log, sys.stdin.buffer)
         else:
             with Path(name).open("rb") as source:

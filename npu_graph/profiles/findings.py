@@ -39,6 +39,8 @@ MIN_REPLAYS = 5
 MIN_KERNELS = 3
 # Replay calls beyond this multiple of the replays seen on the device mean that kernel rows are missing.
 _CALLS_TOLERANCE = 1.05
+# Kernel rows and the profiler's Overlap Analysis lane describe the same time; more apart, one of them is incomplete.
+_LANE_TOLERANCE = 0.05
 WHOLE_WINDOW = "whole window"
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"
@@ -129,9 +131,17 @@ def is_unobservable(profile: Profile, use: GraphUse) -> bool:
     return profile.replayed and not use.coverage.by_stream
 
 
-def doubts(profile: Profile, use: GraphUse) -> list[str]:
+def doubts(profile: Profile, use: GraphUse, steps: Steps) -> list[str]:
     """Return what the reader must know about the data before believing a number."""
     texts = []
+    lane = profile.trace.overlap.get("Computing", 0) if profile.trace else 0
+    ours = sum(step.computing for step in steps.items)
+    if lane and abs(ours - lane) > _LANE_TOLERANCE * lane:
+        texts.append(
+            f"computing is {ours / 1000:.0f} us by kernel rows, {lane / 1000:.0f} us by the profiler's own lane"
+        )
+    if steps.source == "profiler_step":
+        texts.append("steps are cut at marks of the host; kernels still queued at a mark count to the later step")
     calls = max(profile.replay_calls or 0, profile.executes)
     seen = len(use.replays)
     if seen and calls > seen * _CALLS_TOLERANCE:

@@ -42,7 +42,7 @@ def analyze(
     steps = find_steps(profile, use)
     gaps = find_gaps(profile, use, steps)
     scope = findings.choose_scope(use, steps, gaps)
-    profile.warnings += findings.doubts(profile, use)
+    profile.warnings += findings.doubts(profile, use, steps)
     comparison = None
     padded = findings.padding_from_size(profile, use, real_size) if real_size else None
     if against is not None:
@@ -73,6 +73,7 @@ def analyze(
         "host": _host_record(profile),
         "communication": profile.communication or None,
         "profiler_sums": _profiler_sums(profile),
+        "overlap_lane_us": _overlap_lane(profile),
         "padding": padded,
         "comparison": comparison,
     }
@@ -290,6 +291,13 @@ def _host_record(profile: Profile) -> dict[str, Any]:
             {"api": call.name, "count": call.count, "total_us": to_us(call.total)} for call in syncs[:10]
         ],
     }
+
+
+def _overlap_lane(profile: Profile) -> dict[str, float] | None:
+    """Sums of the profiler's Overlap Analysis lane, to check the sums made here."""
+    if profile.trace is None or not profile.trace.overlap:
+        return None
+    return {name: to_us(total) for name, total in sorted(profile.trace.overlap.items())}
 
 
 def _profiler_sums(profile: Profile) -> list[dict[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from npu_graph.profiles.wording import FACTS, HEADINGS, PLACES, VERDICT_TEXTS, translate
+from npu_graph.profiles.wording import FACTS, HEADINGS, LINES, PLACES, VERDICT_TEXTS, WORDS, translate
 
 Row = Sequence[object]
 
@@ -45,7 +45,8 @@ class _Page:
         self._lines.append("- " + _plain(text, self._md))
 
     def table(self, head: Row, rows: Sequence[Row]) -> None:
-        cells = [[_plain(_cell(value), self._md) for value in row] for row in [head, *rows]]
+        named = [self.word(str(cell)) for cell in head]
+        cells = [[_plain(_cell(value), self._md) for value in row] for row in [named, *rows]]
         if self._md:
             cells = [[value.replace("|", "\\|") for value in row] for row in cells]
             self._lines.append("| " + " | ".join(cells[0]) + " |")
@@ -58,6 +59,13 @@ class _Page:
 
     def say(self, text: str) -> str:
         return translate(text, self.lang)
+
+    def word(self, text: str) -> str:
+        return WORDS.get(text, text) if self.lang == "zh" else text
+
+    def sentence(self, key: str, **values: object) -> None:
+        """Add one of the fixed lines, its numbers filled in."""
+        self.line(LINES[key][self.lang == "zh"].format(**{name: _cell(value) for name, value in values.items()}))
 
     def text(self) -> str:
         return "\n".join(self._lines).strip() + "\n"
@@ -112,18 +120,26 @@ def _fact(fact: dict[str, Any], lang: str) -> str:
 def _scope(page: _Page, record: dict[str, Any]) -> None:
     scope, steps = record["scope"], record["steps"]
     page.heading("steps")
-    page.line(
-        f"{page.say(scope['name'])}: n={scope['steps']}, {_cell(scope['step_median_us'])} us (P50), "
-        f"{_cell(scope['step_p90_us'])} us (P90); source {steps['source']}; "
-        f"{steps['with_replay']}/{steps['count']} with replay"
+    page.sentence(
+        "steps",
+        scope=page.say(scope["name"]),
+        n=scope["steps"],
+        p50=scope["step_median_us"],
+        p90=scope["step_p90_us"],
+        source=steps["source"],
+        replaying=steps["with_replay"],
+        count=steps["count"],
     )
     page.table(
         ("us", "total", "share"),
         [
-            ("computing", scope["computing_us"], _part(scope, "computing_us")),
-            ("exposed communication", scope["exposed_communication_us"], _part(scope, "exposed_communication_us")),
-            ("free", scope["free_us"], _part(scope, "free_us")),
-            ("window", scope["window_us"], "100 %"),
+            (page.word(name), scope[key], _part(scope, key))
+            for name, key in (
+                ("computing", "computing_us"),
+                ("exposed communication", "exposed_communication_us"),
+                ("free", "free_us"),
+                ("window", "window_us"),
+            )
         ],
     )
 
@@ -135,23 +151,34 @@ def _part(scope: dict[str, Any], key: str) -> str:
 def _replays(page: _Page, record: dict[str, Any]) -> None:
     replays, coverage, block = record["replays"], record["coverage"], record["block"]
     page.heading("replays")
-    page.line(
-        f"host calls {_cell(replays['host_calls'])} (mean {_cell(replays['host_call_mean_us'])} us); "
-        f"on device {replays['on_device']} of {replays['graphs']} graphs, {replays['cut_by_window']} cut by the end; "
-        f"per step {_cell(replays['per_step'])}; captures in window {_cell(replays['captures_in_window'])}"
+    page.sentence(
+        "replays",
+        calls=replays["host_calls"],
+        mean=replays["host_call_mean_us"],
+        seen=replays["on_device"],
+        graphs=replays["graphs"],
+        cut=replays["cut_by_window"],
+        per_step=replays["per_step"],
+        captures=replays["captures_in_window"],
     )
     if replays["unobservable"]:
         page.line(page.say("unobservable: the kernels of the replays were not recorded, so idle time here is not idle"))
-    page.line(
-        f"coverage: {percent(coverage['by_model'])} by Model ID, {percent(coverage['by_stream'])} by stream "
-        f"(n={coverage['kernels']} kernels); by device time {percent(coverage['time_by_model'])} / "
-        f"{percent(coverage['time_by_stream'])}"
+    page.sentence(
+        "coverage",
+        model=percent(coverage["by_model"]),
+        stream=percent(coverage["by_stream"]),
+        n=coverage["kernels"],
+        model_time=percent(coverage["time_by_model"]),
+        stream_time=percent(coverage["time_by_stream"]),
     )
     if block:
-        page.line(
-            f"repeating block: {block['kernels']} kernels x {block['n']}, {_cell(block['median_us'])} us each; "
-            f"coverage {percent(block['coverage_by_model'])} by Model ID, "
-            f"{percent(block['coverage_by_stream'])} by stream"
+        page.sentence(
+            "block",
+            kernels=block["kernels"],
+            n=block["n"],
+            time=block["median_us"],
+            model=percent(block["coverage_by_model"]),
+            stream=percent(block["coverage_by_stream"]),
         )
 
 
@@ -196,7 +223,7 @@ def _kernels(page: _Page, record: dict[str, Any]) -> None:
                     row["total_us"],
                     row["mean_us"],
                     row["max_us"],
-                    "AI CPU" if row["ai_cpu"] else "collective inside" if row["holds_collective"] else "",
+                    page.word("AI CPU" if row["ai_cpu"] else "collective inside" if row["holds_collective"] else ""),
                 )
                 for row in record["kernels"][:10]
             ],
@@ -221,9 +248,11 @@ def _comparison(page: _Page, record: dict[str, Any]) -> None:
     page.heading("comparison")
     window = record["window"]
     if window:
-        page.line(
-            f"{page.say('whole window')} (n=1): graph {_cell(window['graph_us']['stage'])} us, "
-            f"eager {_cell(window['eager_us']['stage'])} us, speed-up {window['speedup']:.2f}"
+        page.sentence(
+            "window",
+            graph=window["graph_us"]["stage"],
+            eager=window["eager_us"]["stage"],
+            speedup=window["speedup"],
         )
     if not record["blocks"]:
         page.line(page.say("no block of kernels repeats in both profiles, so their times cannot be compared"))
@@ -234,15 +263,21 @@ def _comparison(page: _Page, record: dict[str, Any]) -> None:
         if (inside > 1) != (window["speedup"] > 1):
             page.line(page.say("window and blocks disagree: the window holds other work; trust the blocks"))
     work, host = record["same_work"], record["host"]
-    page.line(
-        f"kernels graph {work['kernels_graph']}, eager {work['kernels_eager']}; "
-        f"launches {_cell(work['launches_graph'])} / {_cell(work['launches_eager'])}; "
-        f"replays {_cell(work['replays_graph'])}"
+    page.sentence(
+        "work",
+        graph=work["kernels_graph"],
+        eager=work["kernels_eager"],
+        launches_graph=work["launches_graph"],
+        launches_eager=work["launches_eager"],
+        replays=work["replays_graph"],
     )
     if host:
-        page.line(
-            f"host launches saved {host['launches_saved']} ({_cell(host['launch_time_saved_us'])} us); replay calls "
-            f"{host['replay_calls']} ({_cell(host['replay_call_time_us'])} us)"
+        page.sentence(
+            "host",
+            saved=host["launches_saved"],
+            saved_time=host["launch_time_saved_us"],
+            calls=host["replay_calls"],
+            call_time=host["replay_call_time_us"],
         )
     for warning in record["warnings"]:
         page.item("! " + warning)
@@ -250,29 +285,32 @@ def _comparison(page: _Page, record: dict[str, Any]) -> None:
 
 def _block(page: _Page, block: dict[str, Any], level: str) -> None:
     graph, eager, change = block["graph"], block["eager"], block["difference_us"]
-    interval = block["speedup_interval"]
-    sure = (
-        "" if block["conclusive"] else " " + page.say("(indicative only: interval includes 1 or fewer than 5 blocks)")
-    )
-    page.line(
-        f"block of {block['kernels']} kernels (match: {level}, largest {block['largest_kernel']}): "
-        f"graph {_cell(graph['median_us'])} us (n={graph['n']}), "
-        f"eager {_cell(eager['median_us'])} us (n={eager['n']}), "
-        f"speed-up {_cell(block['speedup'])} [{_cell(interval[0]) if interval else '-'}, "
-        f"{_cell(interval[1]) if interval else '-'}]{sure}"
-    )
+    low, high = block["speedup_interval"] or (None, None)
     coverage = block["coverage"]
-    page.line(f"coverage {percent(coverage['by_model'])} by Model ID, {percent(coverage['by_stream'])} by stream")
-    rows: list[tuple[object, ...]] = [
-        ("computing", eager["computing_us"], graph["computing_us"], change["computing"]),
-        (
-            "exposed communication",
-            eager["exposed_communication_us"],
-            graph["exposed_communication_us"],
-            change["exposed"],
-        ),
-        ("free", eager["free_us"], graph["free_us"], change["free"]),
-        ("total", eager["mean_us"], graph["mean_us"], change["total"]),
+    page.sentence(
+        "pair",
+        kernels=block["kernels"],
+        level=level,
+        largest=block["largest_kernel"],
+        graph=graph["median_us"],
+        n_graph=graph["n"],
+        eager=eager["median_us"],
+        n_eager=eager["n"],
+        speedup=block["speedup"],
+        low=low,
+        high=high,
+    )
+    if not block["conclusive"]:
+        page.line(page.say("(indicative only: interval includes 1 or fewer than 5 blocks)"))
+    page.sentence("pair_coverage", model=percent(coverage["by_model"]), stream=percent(coverage["by_stream"]))
+    rows = [
+        (page.word(name), eager[side_key], graph[side_key], change[change_key])
+        for name, side_key, change_key in (
+            ("computing", "computing_us", "computing"),
+            ("exposed communication", "exposed_communication_us", "exposed"),
+            ("free", "free_us", "free"),
+            ("total", "mean_us", "total"),
+        )
     ]
     page.table(("mean us per block", "eager", "graph", "change"), rows)
     if block["kernel_changes"]:
@@ -286,7 +324,7 @@ def _block(page: _Page, block: dict[str, Any], level: str) -> None:
                     row["mean_eager_us"],
                     row["mean_graph_us"],
                     row["change_us"],
-                    "other format" if row["formats_differ"] else "other name" if row["other_names"] else "",
+                    page.word("other format" if row["formats_differ"] else "other name" if row["other_names"] else ""),
                 )
                 for row in block["kernel_changes"][:6]
             ],

@@ -57,6 +57,84 @@ PLACES = {
     "eager": ("between eager kernels", "单算子之间"),
     "tail": ("between steps", "步间"),
 }
+# Fixed lines of a report, their numbers as {names}.
+LINES = {
+    "steps": (
+        "{scope}: n={n}, {p50} us (P50), {p90} us (P90); borders from {source}; {replaying} of {count} steps replay",
+        "{scope}：n={n}，{p50} us（P50），{p90} us（P90）；分步依据 {source}；{count} 步中 {replaying} 步有重放",
+    ),
+    "replays": (
+        "host calls {calls} (mean {mean} us); on the device {seen} of {graphs} graphs, {cut} cut by the window; "
+        "per step {per_step}; captures in window {captures}",
+        "host 调用 {calls} 次（平均 {mean} us）；设备上见到 {graphs} 张图的 {seen} 次重放，其中 {cut} 次被窗口截断；"
+        "每步 {per_step} 次；窗口内捕获 {captures} 次",
+    ),
+    "coverage": (
+        "coverage: {model} by Model ID, {stream} by stream (n={n} kernels); by device time {model_time} / {stream_time}",
+        "入图覆盖率：按 Model ID {model}，按流 {stream}（n={n} 个算子）；按设备时间 {model_time} / {stream_time}",
+    ),
+    "block": (
+        "repeating block: {kernels} kernels x {n}, {time} us each; coverage {model} by Model ID, {stream} by stream",
+        "重复块：{kernels} 个算子 x {n} 次，每次 {time} us；覆盖率按 Model ID {model}，按流 {stream}",
+    ),
+    "window": (
+        "whole window (n=1): graph {graph} us, eager {eager} us, speed-up {speedup}",
+        "整个窗口（n=1）：图 {graph} us，单算子 {eager} us，加速比 {speedup}",
+    ),
+    "work": (
+        "kernels: graph {graph}, eager {eager}; launches: graph {launches_graph}, eager {launches_eager}; replays {replays}",
+        "算子数：图 {graph}，单算子 {eager}；下发次数：图 {launches_graph}，单算子 {launches_eager}；重放 {replays} 次",
+    ),
+    "host": (
+        "host launches saved {saved} ({saved_time} us); replay calls added {calls} ({call_time} us)",
+        "节省 host 下发 {saved} 次（{saved_time} us）；增加重放调用 {calls} 次（{call_time} us）",
+    ),
+    "pair": (
+        "block of {kernels} kernels (match: {level}, largest {largest}): graph {graph} us (n={n_graph}), "
+        "eager {eager} us (n={n_eager}), speed-up {speedup} [{low}, {high}]",
+        "{kernels} 个算子的块（匹配：{level}，最大算子 {largest}）：图 {graph} us（n={n_graph}），"
+        "单算子 {eager} us（n={n_eager}），加速比 {speedup} [{low}, {high}]",
+    ),
+    "pair_coverage": (
+        "coverage of the block: {model} by Model ID, {stream} by stream",
+        "块内覆盖率：按 Model ID {model}，按流 {stream}",
+    ),
+}
+# Table heads and row names.
+WORDS = {
+    "computing": "计算",
+    "exposed communication": "未掩盖通信",
+    "free": "空闲",
+    "window": "窗口",
+    "total": "合计",
+    "share": "占比",
+    "place": "位置",
+    "share of idle": "占空闲",
+    "median us": "中位 us",
+    "max us": "最大 us",
+    "host late us": "host 迟到 us",
+    "dependency us": "等依赖 us",
+    "no evidence us": "无证据 us",
+    "kernel": "算子",
+    "core": "核",
+    "time us": "耗时 us",
+    "gap before us": "之前空隙 us",
+    "total us": "合计 us",
+    "mean us": "平均 us",
+    "mean us per block": "每块平均 us",
+    "eager": "单算子",
+    "graph": "图",
+    "change": "变化",
+    "n eager": "n 单算子",
+    "n graph": "n 图",
+    "mean eager us": "单算子平均 us",
+    "mean graph us": "图平均 us",
+    "change us": "变化 us",
+    "notes": "备注",
+    "other format": "格式不同",
+    "other name": "算子实现不同",
+    "collective inside": "含集合通信",
+}
 # Whole sentences of findings.py; a text joined with "; " is translated part by part.
 CHINESE = {
     "whole window": "整个采集窗口",

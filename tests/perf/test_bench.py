@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ SCRIPT = SCRIPTS / "bench_graph.py"
 sys.path.insert(0, str(SCRIPTS))
 bench_graph = importlib.import_module("bench_graph")
 bench_record = importlib.import_module("bench_record")
+bench_device = importlib.import_module("bench_device")
 
 
 def normal(mean: float, spread: float, count: int, seed: int) -> list[float]:
@@ -217,6 +219,105 @@ def test_without_torch_it_says_so() -> None:
 @pytest.mark.parametrize("arguments", [[], ["no_colon"], ["a:b", "--repeats", "0"], ["a:b", "--repeats", "9" * 30]])
 def test_wrong_usage(arguments: list) -> None:
     assert run(*arguments).returncode == 2
+
+
+class FakeNpu:
+    """Stands for torch.npu and writes down what is asked of it."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def is_available(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
+
+    def Stream(self) -> FakeStream:  # noqa: N802
+        return FakeStream("side", self.log)
+
+    def current_stream(self) -> FakeStream:
+        return FakeStream("current", self.log)
+
+    @contextlib.contextmanager
+    def stream(self, stream: FakeStream) -> Iterator[None]:
+        self.log.append(f"enter {stream.name}")
+        yield
+        self.log.append(f"leave {stream.name}")
+
+    @contextlib.contextmanager
+    def graph(self, graph: object) -> Iterator[None]:
+        self.log.append("capture")
+        yield
+        self.log.append("captured")
+
+    def NPUGraph(self) -> FakeGraph:  # noqa: N802
+        return FakeGraph(self.log)
+
+    def Event(self, enable_timing: bool) -> FakeEvent:  # noqa: N802
+        assert enable_timing
+        return FakeEvent(self.log)
+
+
+class FakeStream:
+    def __init__(self, name: str, log: list[str]) -> None:
+        self.name = name
+        self.log = log
+
+    def wait_stream(self, other: FakeStream) -> None:
+        self.log.append(f"{self.name} waits for {other.name}")
+
+
+class FakeGraph:
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    def replay(self) -> None:
+        self.log.append("replay")
+
+
+class FakeEvent:
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    def record(self) -> None:
+        self.log.append("record")
+
+    def elapsed_time(self, other: FakeEvent) -> float:
+        return 1.5  # milliseconds
+
+
+def fake_device() -> Any:
+    device = bench_device.Device.__new__(bench_device.Device)
+    device.npu = FakeNpu()
+    device.name = "npu"
+    return device
+
+
+def test_a_capture_warms_up_on_a_side_stream_joins_and_captures_once() -> None:
+    device = fake_device()
+    replay = bench_device._capture_npugraph(lambda: device.npu.log.append("run"), device)
+    assert device.npu.log == [
+        "side waits for current",
+        "enter side",
+        "run",
+        "run",
+        "run",
+        "leave side",
+        "current waits for side",
+        "synchronize",
+        "capture",
+        "run",
+        "captured",
+    ]
+    replay()
+    assert device.npu.log[-1] == "replay"
+
+
+def test_time_on_the_device_lies_between_two_events_and_a_synchronisation() -> None:
+    device = fake_device()
+    assert device.time_us(lambda: device.npu.log.append("run"), 3) == 500.0
+    assert device.npu.log == ["synchronize", "record", "run", "run", "run", "record", "synchronize"]
 
 
 TARGETS = """

@@ -277,6 +277,27 @@ def test_reports_are_in_the_language_asked_for(tmp_path: Path) -> None:
     assert seen > 10
 
 
+def test_a_chinese_report_has_no_english_lines_of_its_own(tmp_path: Path) -> None:
+    graph, eager = str(graph_steps().write(tmp_path / "g")), str(eager_steps().write(tmp_path / "e"))
+    text = run(graph, "--against", eager, "--lang", "zh").stdout
+    for phrase in ("host calls", "coverage", "block of", "launches saved", "exposed communication", "speed-up"):
+        assert phrase not in text, phrase
+    assert run(graph, "--against", eager).stdout.count("coverage") > 1
+
+
+def test_kernel_rows_that_disagree_with_the_profilers_own_lane_are_doubted(tmp_path: Path) -> None:
+    folder = graph_steps().write(tmp_path)
+    lane = [
+        {"name": "process_name", "pid": 3, "ph": "M", "args": {"name": "Overlap Analysis"}},
+        {"name": "Computing", "pid": 3, "ph": "X", "ts": "1.000", "dur": 900.0},
+        {"name": "Computing", "pid": 4, "ph": "X", "ts": "1.000", "dur": 5.0},
+    ]
+    write_trace(next(folder.rglob("kernel_details.csv")).with_name("trace_view.json"), json.dumps(lane))
+    record = analyze(str(folder))
+    assert record["overlap_lane_us"] == {"Computing": 900.0}, "a user's range of the same name is not the lane"
+    assert any("by the profiler's own lane" in warning for warning in record["profile"]["warnings"])
+
+
 def test_text_from_a_profile_is_folded_and_escaped(tmp_path: Path) -> None:
     profile = eager_steps()
     profile.eager(90_000_000, 9_000_000, "<script>|x\x1b[31m", step=7)
