@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from npu_graph.profiles.blocks import leading
-from npu_graph.profiles.gaps import ENTRY, IN_GRAPH, GapGroup, GapTable, group_gaps, in_spans
+from npu_graph.profiles.gaps import EAGER, ENTRY, IN_GRAPH, SEAM, GapGroup, GapTable, group_gaps, in_spans
 from npu_graph.profiles.loading import Profile
 from npu_graph.profiles.replays import GraphUse
 from npu_graph.profiles.steps import Step, Steps
@@ -20,8 +20,8 @@ VERDICTS = (
     "communication_bound",
     "host_bound",
     "padding_waste",
-    "graph_partly_used",
     "device_bound",
+    "graph_partly_used",
 )
 
 # Shares of a step. The values are judgement on measured profiles: healthy graph decode is busy above 85 %, eager decode
@@ -406,6 +406,7 @@ def _judge_use(profile: Profile, use: GraphUse, steps: Steps, scope: Scope) -> l
             )
         )
     share = scope.in_graph / scope.kernels if scope.kernels else 0.0
+    edges = sum(group.total for place, group in group_gaps(scope.gaps).items() if place in (ENTRY, SEAM, EAGER))
     if share < COVERED_SHARE:
         verdicts.append(
             Verdict(
@@ -414,6 +415,7 @@ def _judge_use(profile: Profile, use: GraphUse, steps: Steps, scope: Scope) -> l
                 [
                     Fact("coverage_by_stream", round(share, 4), "of kernels", scope.kernels),
                     Fact("replays", replays, "in window", None),
+                    Fact("edge_share", round(scope.share(edges), 4), "of step", len(scope.steps)),
                 ],
                 "kernels outside the graph are launched one by one and cut the step at every seam",
                 HIGH,

@@ -18,6 +18,8 @@ _MAX_TASK_STEP = 16
 CUSTOM_MODEL = -2
 # An eager stream counts its tasks up; the share of Task IDs that must recur for a stream to be a graph's.
 _RECURRING_SHARE = 0.8
+# Task IDs are 16 bits wide: a long eager stream meets its numbers again after 65535.
+_LAST_TASK_BEFORE_WRAP = 60_000
 
 
 class Replay(NamedTuple):
@@ -97,7 +99,7 @@ def _mark_captured(table: TaskTable, order: array[int], replays_ran: bool) -> tu
 
 def _tasks_recur(tasks: list[int]) -> bool:
     """Say whether a stream runs the same Task IDs again and again, which only a replayed graph does."""
-    if UNKNOWN in tasks:
+    if UNKNOWN in tasks or max(tasks) >= _LAST_TASK_BEFORE_WRAP:
         return False
     counts = Counter(tasks)
     return sum(1 for count in counts.values() if count > 1) >= _RECURRING_SHARE * len(counts)

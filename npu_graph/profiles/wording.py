@@ -46,6 +46,7 @@ FACTS = {
     "captures": ("captures", "捕获次数"),
     "steps_with_replay": ("steps with replay", "有重放的步"),
     "coverage_by_stream": ("coverage by stream", "按流统计的入图覆盖率"),
+    "edge_share": ("idle at the edges of graphs", "图边缘处的空闲"),
     "padded_share": ("padding", "补齐占比"),
     "captured_size": ("captured size", "捕获尺寸"),
     "real_size": ("real size", "实际尺寸"),
@@ -70,7 +71,8 @@ LINES = {
         "每步 {per_step} 次；窗口内捕获 {captures} 次",
     ),
     "coverage": (
-        "coverage: {model} by Model ID, {stream} by stream (n={n} kernels); by device time {model_time} / {stream_time}",
+        "coverage: {model} by Model ID, {stream} by stream (n={n} kernels); "
+        "by device time {model_time} / {stream_time}",
         "入图覆盖率：按 Model ID {model}，按流 {stream}（n={n} 个算子）；按设备时间 {model_time} / {stream_time}",
     ),
     "block": (
@@ -82,7 +84,8 @@ LINES = {
         "整个窗口（n=1）：图 {graph} us，单算子 {eager} us，加速比 {speedup}",
     ),
     "work": (
-        "kernels: graph {graph}, eager {eager}; launches: graph {launches_graph}, eager {launches_eager}; replays {replays}",
+        "kernels: graph {graph}, eager {eager}; launches: graph {launches_graph}, eager {launches_eager}; "
+        "replays {replays}",
         "算子数：图 {graph}，单算子 {eager}；下发次数：图 {launches_graph}，单算子 {launches_eager}；重放 {replays} 次",
     ),
     "host": (

@@ -15,7 +15,7 @@ from npu_graph.profiles import intervals
 from npu_graph.profiles.loading import load_profile
 from npu_graph.profiles.record import analyze
 
-pytestmark = pytest.mark.crosscheck
+pytestmark = [pytest.mark.crosscheck, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 pytest.importorskip("msprof_analyze", reason="msprof-analyze is not installed: pip install msprof-analyze")
 
 SAMPLES = bundle.ROOT.parent / "shared" / "samples"

@@ -85,6 +85,15 @@ def test_graphs_of_custom_kernels_only_are_known_by_recurring_task_numbers(tmp_p
     assert without_calls["coverage"]["by_stream"] == 0, "without a replay call, recurring numbers prove nothing"
 
 
+def test_a_long_eager_stream_whose_task_numbers_wrapped_is_no_graph(tmp_path: Path) -> None:
+    profile = Profile()
+    profile.replay_calls = [1]
+    for number in range(60):
+        profile.eager(number * 10_000, 5_000)
+        profile.kernels[-1] = profile.kernels[-1]._replace(task=65_506 + number % 30)
+    assert analyze(str(profile.write(tmp_path)))["coverage"]["by_stream"] == 0
+
+
 def test_replays_are_cut_where_task_numbers_start_again(tmp_path: Path) -> None:
     profile = Profile()
     time = 0

@@ -114,6 +114,16 @@ def test_graph_partly_used_names_the_kernels_outside_by_what_they_cost(tmp_path:
     assert record["outside"][0]["gap_before_us"] == pytest.approx(10.0 * record["scope"]["steps"])
 
 
+def test_a_busy_device_comes_before_the_kernels_left_outside(tmp_path: Path) -> None:
+    profile = Profile()
+    for step in range(8):
+        end = profile.replay(step * 100_000, [("MatMulV2", 0, 10_000)] * 9, step=step)
+        profile.eager(end, 9_000, "Sampling", step=step)
+    record = analyze(str(profile.write(tmp_path)))
+    assert values(record) == ["device_bound", "graph_partly_used"]
+    assert facts(record, "graph_partly_used")["edge_share"] == 0
+
+
 def test_too_few_replays_when_most_steps_run_eager(tmp_path: Path) -> None:
     profile = eager_steps(steps=10, gap=0)
     last = max(kernel.start + kernel.duration for kernel in profile.kernels)
