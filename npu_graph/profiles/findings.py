@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from npu_graph.profiles.blocks import leading
-from npu_graph.profiles.gaps import EAGER, ENTRY, IN_GRAPH, SEAM, GapGroup, GapTable, group_gaps, in_spans
+from npu_graph.profiles.gaps import EAGER, ENTRY, IN_GRAPH, SEAM, GapGroup, group_gaps, in_spans
 from npu_graph.profiles.loading import Profile
 from npu_graph.profiles.replays import GraphUse
-from npu_graph.profiles.steps import Step, Steps
-from npu_graph.profiles.tasks import AI_CPU_CORES, COMMUNICATION, EAGER_MODEL, UNKNOWN, is_mixed
+from npu_graph.profiles.scope import WHOLE_WINDOW, Scope
+from npu_graph.profiles.steps import Steps
+from npu_graph.profiles.tasks import UNKNOWN
+from npu_graph.profiles.validity import is_unobservable
 
 # Verdicts, in the order in which they are listed. Bounds and graph use are separate questions, so several may hold.
 VERDICTS = (
@@ -37,11 +38,6 @@ EVIDENCE_SHARE = 0.50
 # A judgement on fewer replays, or steps, describes the start-up and not the steady state.
 MIN_REPLAYS = 5
 MIN_KERNELS = 3
-# Replay calls beyond this multiple of the replays seen on the device mean that kernel rows are missing.
-_CALLS_TOLERANCE = 1.05
-# Kernel rows and the profiler's Overlap Analysis lane describe the same time; more apart, one of them is incomplete.
-_LANE_TOLERANCE = 0.05
-WHOLE_WINDOW = "whole window"
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 
@@ -65,142 +61,6 @@ class Verdict:
     attribution: str
     confidence: str
     confirm: str = ""
-
-
-class Missing(NamedTuple):
-    """A profiler switch or file that is not there, why it matters, how to get it."""
-
-    item: str
-    why: str
-    how: str
-
-
-@dataclass
-class Scope:
-    """The part of the profile that is judged, and its sums (ns)."""
-
-    name: str
-    spans: list[tuple[int, int]]
-    steps: list[Step]
-    window: int = 0
-    busy: int = 0
-    computing: int = 0
-    exposed: int = 0
-    kernels: int = 0
-    in_graph: int = 0
-    replays: int = 0
-    gaps: GapTable = field(default_factory=GapTable)
-
-    @property
-    def idle(self) -> int:
-        return self.window - self.busy
-
-    def share(self, part: int) -> float:
-        return part / self.window if self.window else 0.0
-
-
-def choose_scope(use: GraphUse, steps: Steps, gaps: GapTable) -> Scope:
-    """Judge complete steps that replay a graph; else complete steps; else everything.
-
-    Steps without a replay (prefill, a batch beyond the capture sizes) answer another question. The first step of many
-    and the last are left out: one holds start-up, the other has no end.
-    """
-    complete = [step for step in steps.items if step.complete]
-    replaying = [step for step in complete if step.replays]
-    chosen, name = (replaying, "steps with replay") if replaying else (complete, "steps")
-    if len(chosen) > MIN_REPLAYS:
-        chosen = chosen[1:]
-    if not chosen or steps.source == "none":
-        chosen, name = steps.items, WHOLE_WINDOW
-    spans = [(step.start, step.end) for step in chosen]
-    scope = Scope(name, spans, list(chosen))
-    for step in chosen:
-        scope.window += step.duration
-        scope.busy += step.busy
-        scope.computing += step.computing
-        scope.exposed += step.exposed
-        scope.kernels += step.kernels
-        scope.in_graph += step.in_graph
-        scope.replays += step.replays
-    scope.gaps = gaps.inside(spans)
-    return scope
-
-
-def is_unobservable(profile: Profile, use: GraphUse) -> bool:
-    """Replays ran, but their kernels were not recorded: idle time and coverage of such a profile mean nothing."""
-    return profile.replayed and not use.coverage.by_stream
-
-
-def doubts(profile: Profile, use: GraphUse, steps: Steps) -> list[str]:
-    """Return what the reader must know about the data before believing a number."""
-    texts = []
-    lane = profile.trace.overlap.get("Computing", 0) if profile.trace else 0
-    ours = sum(step.computing for step in steps.items)
-    if lane and abs(ours - lane) > _LANE_TOLERANCE * lane:
-        texts.append(
-            f"computing is {ours / 1000:.0f} us by kernel rows, {lane / 1000:.0f} us by the profiler's own lane"
-        )
-    if steps.source == "profiler_step":
-        texts.append("steps are cut at marks of the host; kernels still queued at a mark count to the later step")
-    calls = max(profile.replay_calls or 0, profile.executes)
-    seen = len(use.replays)
-    if seen and calls > seen * _CALLS_TOLERANCE:
-        texts.append(f"{calls} replays ran, kernel rows show {seen}: coverage and idle hold for the recorded part only")
-    if profile.task_source == "trace_view" and profile.table_columns and "model" not in profile.table_columns:
-        texts.append("kernel_details has no Model ID (Level0): graph coverage comes from trace_view.json only")
-    return texts
-
-
-def find_missing(profile: Profile, use: GraphUse, steps: Steps) -> list[Missing]:
-    """Return what the profile lacks for a full judgement, each with the switch that gives it."""
-    missing: list[Missing] = []
-    columns = profile.info.columns if profile.info else frozenset()
-    if is_unobservable(profile, use):
-        missing.append(
-            Missing(
-                "kernel rows of replays",
-                "replays ran, but no kernel row lies inside a graph: such time looks idle and is not",
-                "CANN >= 8.5.0 with torch_npu >= 7.3.0; start the profiler before the first capture; Level1",
-            )
-        )
-    if not profile.has_models:
-        missing.append(
-            Missing(
-                "Model ID",
-                "graph and eager kernels look the same without it (Level0 tables have no such column)",
-                "experimental_config=torch_npu.profiler._ExperimentalConfig(profiler_level="
-                "torch_npu.profiler.ProfilerLevel.Level1), or keep trace_view.json beside the tables",
-            )
-        )
-    if profile.replay_calls is None:
-        missing.append(
-            Missing(
-                "host calls",
-                "the number of replays (aclmdlRIExecuteAsync) is not recorded",
-                "profiler_level Level1 (writes api_statistic.csv)",
-            )
-        )
-    if profile.trace is None or not (profile.trace.has_flows or profile.trace.replay_calls):
-        missing.append(
-            Missing(
-                "trace_view.json with host events",
-                "without submission times nobody can say whether the host was late or the device waited",
-                "activities=[ProfilerActivity.CPU, ProfilerActivity.NPU], Level1, keep trace_view.json in the folder",
-            )
-        )
-    if profile.task_source in ("kernel_details", "op_summary") and "shapes" not in columns:
-        missing.append(
-            Missing("input shapes", "padding and equal work are judged by shapes", "record_shapes=True, Level1")
-        )
-    if steps.source == "none":
-        missing.append(
-            Missing(
-                "steps",
-                "one window mixes start-up, prefill and decode",
-                "schedule=torch_npu.profiler.schedule(wait=1, warmup=1, active=10) and prof.step() after each step",
-            )
-        )
-    return missing
 
 
 def judge(profile: Profile, use: GraphUse, steps: Steps, scope: Scope, padded: dict[str, Any] | None) -> list[Verdict]:
@@ -456,96 +316,3 @@ def _padding_verdict(scope: Scope, padded: dict[str, Any]) -> Verdict:
         MEDIUM,
         "add capture sizes near the real batch sizes (capture_budget.py --from-log proposes them)",
     )
-
-
-def outside_kernels(profile: Profile, use: GraphUse, scope: Scope) -> list[dict[str, Any]]:
-    """Return the kernel types outside graphs in scope, costliest first: own time plus the gap before each (us)."""
-    table = profile.table
-    rows: dict[str, list[int]] = {}
-    for place, index in enumerate(use.order):
-        if not use.in_graph[place] and in_spans(scope.spans, table.start[index]):
-            entry = rows.setdefault(table.text("type", index), [0, 0, 0])
-            entry[0] += 1
-            entry[1] += table.duration[index]
-    for gap in scope.gaps:
-        # A type that occurs inside and outside is not charged with the gap before a replay.
-        if gap.next_type in rows and gap.place not in (ENTRY, IN_GRAPH):
-            rows[gap.next_type][2] += gap.length
-    ordered = sorted(rows.items(), key=lambda item: (-(item[1][1] + item[1][2]), item[0]))
-    return [
-        {"type": name[:120], "count": count, "time_us": time / 1000, "gap_before_us": gap / 1000}
-        for name, (count, time, gap) in ordered
-    ]
-
-
-def longest_kernels(profile: Profile, use: GraphUse, limit: int) -> list[dict[str, Any]]:
-    """Return kernel types by summed time, with AI CPU and collective-bearing ones marked (us)."""
-    table = profile.table
-    rows: dict[tuple[str, str], list[int]] = {}
-    for index in use.order:
-        entry = rows.setdefault((table.text("type", index), table.text("core", index)), [0, 0, 0])
-        entry[0] += 1
-        entry[1] += table.duration[index]
-        entry[2] = max(entry[2], table.duration[index])
-    ordered = sorted(rows.items(), key=lambda item: (-item[1][1], item[0]))[:limit]
-    return [
-        {
-            "type": type_[:120],
-            "core": core,
-            "count": count,
-            "total_us": total / 1000,
-            "mean_us": round(total / count / 1000, 3),
-            "max_us": largest / 1000,
-            "ai_cpu": core.upper() in AI_CPU_CORES,
-            "holds_collective": is_mixed(type_),
-        }
-        for (type_, core), (count, total, largest) in ordered
-    ]
-
-
-def unusual_operators(profile: Profile, use: GraphUse) -> dict[str, Any]:
-    """Return AI CPU kernels, kernels that hold a collective, and aclop host calls (which cannot be captured)."""
-    table = profile.table
-    ai_cpu: dict[str, list[int]] = {}
-    mixed: dict[str, list[int]] = {}
-    for index in use.order:
-        type_ = table.text("type", index)
-        if table.text("core", index).upper() in AI_CPU_CORES:
-            _count(ai_cpu, type_, table.duration[index])
-        elif is_mixed(type_) and table.kind[index] != COMMUNICATION:
-            _count(mixed, type_, table.duration[index])
-    aclop: dict[str, list[int]] = {}
-    for call in profile.apis:
-        if call.name.lower().startswith("aclop"):
-            _count(aclop, call.name, call.total, call.count)
-    return {"ai_cpu": _rows(ai_cpu), "aclop": _rows(aclop), "holds_collective": _rows(mixed)}
-
-
-def _count(rows: dict[str, list[int]], name: str, time: int, count: int = 1) -> None:
-    entry = rows.setdefault(name, [0, 0])
-    entry[0] += count
-    entry[1] += time
-
-
-def _rows(rows: dict[str, list[int]]) -> list[dict[str, Any]]:
-    ordered = sorted(rows.items(), key=lambda item: (-item[1][1], item[0]))[:20]
-    return [{"type": name[:120], "count": count, "total_us": time / 1000} for name, (count, time) in ordered]
-
-
-def padding_from_size(profile: Profile, use: GraphUse, real_size: float) -> dict[str, Any] | None:
-    """Return how much of the in-graph work is padding when a step really holds `real_size` tokens.
-
-    The captured size is the leading dimension that most in-graph kernel time has.
-    """
-    table = profile.table
-    time_of: dict[int, int] = {}
-    for place, index in enumerate(use.order):
-        shapes = table.text("shapes", index)
-        size = leading(shapes)
-        if use.in_graph[place] and size and "," in shapes.partition(";")[0] and table.model[index] != EAGER_MODEL:
-            time_of[size] = time_of.get(size, 0) + table.duration[index]
-    if not time_of:
-        return None
-    captured = max(time_of, key=lambda size: (time_of[size], size))
-    share = max(0.0, 1 - real_size / captured)
-    return {"graph_size": captured, "eager_size": real_size, "padded_share": round(share, 4)}

@@ -5,16 +5,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any
 
-from npu_graph.profiles import findings
+from npu_graph.profiles import findings, kernel_tables, validity
 from npu_graph.profiles.blocks import Side, find_blocks
 from npu_graph.profiles.comparison import compare
-from npu_graph.profiles.findings import Missing, Scope, Verdict
+from npu_graph.profiles.findings import Verdict
 from npu_graph.profiles.gaps import PLACES, GapTable, find_gaps, group_gaps
 from npu_graph.profiles.loading import Profile, load_profile
 from npu_graph.profiles.ratios import median, percentile
 from npu_graph.profiles.replays import GraphUse, find_graph_use
+from npu_graph.profiles.scope import WHOLE_WINDOW, Scope, choose_scope
 from npu_graph.profiles.steps import Step, Steps, find_steps
 from npu_graph.profiles.timestamps import to_us
+from npu_graph.profiles.validity import Missing
 
 SCHEMA = "npu-graph/profile/1"
 _MAX_STEPS = 50
@@ -41,10 +43,10 @@ def analyze(
     use = find_graph_use(profile.table, profile.replayed)
     steps = find_steps(profile, use)
     gaps = find_gaps(profile, use, steps)
-    scope = findings.choose_scope(use, steps, gaps)
-    profile.warnings += findings.doubts(profile, use, steps)
+    scope = choose_scope(steps, gaps)
+    profile.warnings += validity.doubts(profile, use, steps)
     comparison = None
-    padded = findings.padding_from_size(profile, use, real_size) if real_size else None
+    padded = kernel_tables.padding_from_size(profile, use, real_size) if real_size else None
     if against is not None:
         eager = load_profile(against, read_trace)
         comparison = compare(Side(profile, use), Side(eager, find_graph_use(eager.table, eager.replayed)))
@@ -58,7 +60,7 @@ def analyze(
         "profile": _profile_record(profile),
         "verdict": verdicts[0].value if verdicts else "insufficient",
         "verdicts": [_verdict_record(verdict) for verdict in verdicts],
-        "missing": [_missing_record(item) for item in findings.find_missing(profile, use, steps)],
+        "missing": [_missing_record(item) for item in validity.find_missing(profile, use, steps)],
         "scope": _scope_record(scope),
         "steps": _steps_record(steps),
         "replays": _replays_record(profile, use, scope),
@@ -67,9 +69,9 @@ def analyze(
         "largest_gaps": _largest_gaps(scope.gaps),
         "gap_histogram": _gap_histogram(scope.gaps),
         "block": _block_record(Side(profile, use)),
-        "outside": findings.outside_kernels(profile, use, scope)[:_MAX_KERNELS],
-        "kernels": findings.longest_kernels(profile, use, _MAX_KERNELS),
-        "operators": findings.unusual_operators(profile, use),
+        "outside": kernel_tables.outside_kernels(profile, use, scope)[:_MAX_KERNELS],
+        "kernels": kernel_tables.longest_kernels(profile, use, _MAX_KERNELS),
+        "operators": kernel_tables.unusual_operators(profile, use),
         "host": _host_record(profile),
         "communication": profile.communication or None,
         "profiler_sums": _profiler_sums(profile),
@@ -133,7 +135,7 @@ def _scope_record(scope: Scope) -> dict[str, Any]:
 
 
 def _per_step(scope: Scope) -> float | None:
-    if not scope.steps or scope.name == findings.WHOLE_WINDOW:
+    if not scope.steps or scope.name == WHOLE_WINDOW:
         return None
     return round(scope.replays / len(scope.steps), 2)
 
@@ -190,7 +192,7 @@ def _replays_record(profile: Profile, use: GraphUse, scope: Scope) -> dict[str, 
         "graphs": len({replay.model for replay in use.replays}),
         "per_step": _per_step(scope),
         "captures_in_window": profile.captures,
-        "unobservable": findings.is_unobservable(profile, use),
+        "unobservable": validity.is_unobservable(profile, use),
         "models": models,
     }
 
