@@ -83,7 +83,7 @@ def _anchor(
         "file": file,
         "function": function,
         "line": line,
-        "version": version,
+        "version": version if repository else None,
         "exact": exact,
     }
 

@@ -93,7 +93,7 @@ _NOT_GRAPH = (
 # Words that only a report about graph mode, or about torch_npu at all, contains.
 GRAPH_WORDS = re.compile(
     r"npu ?graph|acl ?graph|torch[._]npu\.?\w*\.graph\b|graph mode|\bcaptur(?:e|ing|ed)_?(?:begin|end|stream|mode|sizes?)|cudagraph_mode"
-    r"|npugraph_ex|torchair|aclmdlri|full_decode_only|piecewise|graph_task_|make_graphed|图模式|reduce-overhead|enforce[-_]eager"
+    r"|npu/graphs\.py|_graph_tree\.py|graph_runner|\.replay\(\)|npugraph_ex|torchair|aclmdlri|full_decode_only|piecewise|graph_task_|make_graphed|图模式|reduce-overhead|enforce[-_]eager"
 )
 NPU_WORDS = re.compile(
     r"\bnpus?\b|ascend|torch_npu|\bcann\b|\bacl(?:nn|rt|op)|hccl|\berr\d{5}\b|\be[a-z1-9]9999\b|昇腾"

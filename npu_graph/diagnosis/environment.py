@@ -10,10 +10,15 @@ _VERSION = r"v?(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+]?(?:rc|RC|post|dev|beta|alpha|a
 _VERSIONS = (
     ("torch_npu", re.compile(r"\btorch[_-]npu(?:\s?(?:version)?[\s:=|]{1,6}|\s?\()" + _VERSION)),
     ("torch", re.compile(r"(?:PyTorch version:|\btorch(?:\s?==|\s?=|:|\s))\s?" + _VERSION)),
-    ("cann", re.compile(r"\bCANN(?:[_ ]VERSION)?(?:\s?[:=|]\s?|\s)(?:package_name=\S{1,60}, version=)?" + _VERSION)),
+    (
+        "cann",
+        re.compile(r"\bCANN(?:[_ ]VERSION)?(?:\s?[:=|]\s?|\s)(?:package_name=\S{1,60},?\s{1,3}version=)?" + _VERSION),
+    ),
     (
         "driver",
-        re.compile(r"(?:\bHDK\s?(?:>=)?|\bdriver(?: version)?\s?[:=]?|npu-smi|驱动(?:版本)?[:：]?)\s{0,3}" + _VERSION),
+        re.compile(
+            r"(?:\bHDK(?:版本)?\s?(?:>=)?|\bdriver(?: version)?\s?[:=]?|npu-smi|驱动(?:版本)?[:：]?)\s{0,3}" + _VERSION
+        ),
     ),
     ("python", re.compile(r"\b[Pp]ython(?: version:|\s?[:=]\s?|\s)" + _VERSION)),
 )
@@ -32,8 +37,9 @@ _FRAMEWORKS = (
     ("speculators", re.compile(r"\bspeculators\b")),
 )
 # Variables whose value bears on capture; only `NAME=value` counts, so a sentence that names one does not set it.
+# torch_npu's own error text ends with advice to set ASCEND_LAUNCH_BLOCKING=1: that is not a setting either.
 _VARIABLE = re.compile(
-    r"\b((?:TASK_QUEUE_ENABLE|PER_STREAM_QUEUE|STREAMS_PER_DEVICE|MULTI_STREAM_MEMORY_REUSE|LOCAL_WORLD_SIZE"
+    r"(?<!environment variable )(?<!Note: )\b((?:TASK_QUEUE_ENABLE|PER_STREAM_QUEUE|STREAMS_PER_DEVICE|MULTI_STREAM_MEMORY_REUSE|LOCAL_WORLD_SIZE"
     r"|(?:ASCEND|HCCL|TORCH|PYTORCH|TORCHINDUCTOR|VLLM|SGLANG|ACL|CPU_AFFINITY|TNG)_[A-Z0-9_]{2,50}))"
     r"\s?=\s?[\"']?([^\s\"']{1,200})"
 )
@@ -49,7 +55,7 @@ def find_environment(text: str) -> dict[str, Any]:
     soc = _SOC.search(text)
     environment["soc"] = soc.group(1) if soc else None
     environment["framework"] = _find_framework(text)
-    environment["variables"] = {name: value.rstrip(",;") for name, value in _VARIABLE.findall(text)}
+    environment["variables"] = {name: value.rstrip(",;.") for name, value in _VARIABLE.findall(text)}
     return environment
 
 
