@@ -159,6 +159,10 @@ class SourceMap:
         """Return the row's lines in a release, () when it is not there."""
         return _lines_in(parse_lines(row.where), release_id, self.releases)
 
+    def is_measured(self, row: Row, release: Release) -> bool:
+        """Say whether the row's line was read in that release itself: an unpublished wheel shows only its Python."""
+        return not release.wheel_only or row.file.endswith(".py")
+
     def meaning_of(self, row: Row) -> Meaning:
         return self.meanings.get(row.meaning, Meaning("unknown", "", ""))
 
@@ -241,8 +245,8 @@ class SourceMap:
 
     def _rows_named(self, place: Place) -> list[Row]:
         file, function = own_path(place.file), place.function.rpartition("::")[2]
-        if not function and not file:
-            return []
+        if (not function and not file) or ("/" in file and not file.startswith("torch_npu/")):
+            return []  # no name at all, or another package's file
         rows = [
             row
             for row in self.rows
@@ -295,7 +299,9 @@ def infer_release(
     for name, line in pairs:
         is_call = name.startswith(("Acl", "acl"))
         found = {row.printed for row in source_map.rows if is_call and f"::{name.lower()}(" in row.message.lower()}
-        places += [Place(printed, "", line, f"{name}(", "") for printed in found] or [Place(name, "", line, "", "")]
+        files = {row.file for row in source_map.rows if row.printed == name.rpartition("::")[2] and row.file[-3:] == ".py"}
+        places += [Place(printed, "", line, f"{name}(", "") for printed in sorted(found)]
+        places += [] if found else [Place(name, file, line, "", "") for file in ("", *sorted(files))]
     kept = [place for place in places if source_map.releases_at(place)] or places
     return source_map.infer_release(kept, pytorch)
 
