@@ -172,7 +172,7 @@ class SourceMap:
         """Return the releases that a version can mean, and whether that is exact.
 
         Args:
-            version: a wheel's version (2.10.0, 2.7.1.post2, 2.7.1.dev20250724), a release (7.3.0), or both (26.0.0/2.9.0).
+            version: a wheel's version (2.10.0, 2.7.1.post2), a release (7.3.0), or a release and line (26.0.0/2.9.0).
             pytorch: the PyTorch version, which chooses among the lines of a release.
         """
         text = version.strip().lower().lstrip("v").partition("+")[0]
@@ -201,11 +201,14 @@ class SourceMap:
     def match_text(self, text: str, release_id: str = "") -> list[Match]:
         """Return the sites whose message or call stands in the text, best first."""
         folded = " ".join(text[:MAX_TEXT].split())
+        fragment = _EXCEPTION.sub("", folded).strip(" .\"'`")
         matches: list[Match] = []
         for row in self.rows:
             if row.kind == "frame":
                 continue
             score = _message_score(row.message, folded)
+            if not score and MIN_PIECE <= len(fragment) < len(row.message) and fragment in row.message:
+                score = 0.4 + 0.4 * len(fragment) / len(row.message)  # the text is part of the message
             if score:
                 lines = self.lines_in(row, release_id) if release_id else ()
                 # One site of several that print the same: the function printed beside the message decides.
@@ -291,15 +294,15 @@ class SourceMap:
         return Inference(value, sure, sorted(best, key=list(self.releases).index), evidence, against)
 
 
-def infer_release(
-    pairs: Iterable[tuple[str, int]], source_map: SourceMap, pytorch: str = ""
-) -> Inference | None:
+def infer_release(pairs: Iterable[tuple[str, int]], source_map: SourceMap, pytorch: str = "") -> Inference | None:
     """Say which release (function or ACL call, line) pairs belong to, e.g. [("AclmdlRICaptureEnd", 209)]."""
     places = []
     for name, line in pairs:
         is_call = name.startswith(("Acl", "acl"))
         found = {row.printed for row in source_map.rows if is_call and f"::{name.lower()}(" in row.message.lower()}
-        files = {row.file for row in source_map.rows if row.printed == name.rpartition("::")[2] and row.file[-3:] == ".py"}
+        files = {
+            row.file for row in source_map.rows if row.printed == name.rpartition("::")[2] and row.file[-3:] == ".py"
+        }
         places += [Place(printed, "", line, f"{name}(", "") for printed in sorted(found)]
         places += [] if found else [Place(name, file, line, "", "") for file in ("", *sorted(files))]
     kept = [place for place in places if source_map.releases_at(place)] or places
@@ -308,13 +311,14 @@ def infer_release(
 
 # --- reading places ----------------------------------------------------------------------------------------------
 
-_AT = re.compile(r"\.(?:cpp|cc|h|ts|py)\"?(?::|\", line |, line |\":)(\d{1,6})(?!\d)")
+_AT = re.compile(r"(\.(?:cpp|cc|h|ts|py))\"?(?::|\", line |, line | line |\":)(\d{1,6})(?!\d)")
 _FILE_BEFORE = re.compile(r"[\w./\\~+-]{1,240}$")
 _NAME_BEFORE = re.compile(r"([A-Za-z_~][\w:~]{0,80}?(?:\(\))?|operator\(\)):\"?$")
 _FROM_BEFORE = re.compile(r"raised from ([A-Za-z_~][\w:~]{0,80}(?:\(\))?) at \"?$")
 _NAME_AFTER = re.compile(r"[\])\",:]{0,3} {0,3}(?:in |function )?\(?([A-Za-z_<~][\w:~<>]{0,80}(?:\(\))?)")
 _WARNED_IN = re.compile(r"\(function ([A-Za-z_~][\w:~]{0,80}(?:\(\))?)\)")
 _CALL_AFTER = re.compile(r"(?:(?:NPU|OPS|HCCL) function error|NPU warning): ?([\w:]{1,120}\()")
+_EXCEPTION = re.compile(r"^(?:[A-Za-z_][\w.]{0,80}(?:Error|Exception|Warning): ?){1,3}")
 # What may follow a line number without being the function's name.
 _NOT_NAMES = frozenset(["Warning", "NPU", "OPS", "HCCL", "please", "in", "at", "function", "error", "most", "recent"])
 
@@ -328,7 +332,7 @@ def find_places(text: str) -> list[Place]:
             file = _FILE_BEFORE.search(before[-240:])
             if not file:
                 continue
-            extension = found.group().partition(":")[0].partition('"')[0].partition(",")[0]
+            extension = found.group(1)
             name = file.group() + extension
             function = _function_near(before[: len(before) - len(file.group())], after, is_python=extension == ".py")
             call = _CALL_AFTER.search(after)
@@ -337,7 +341,7 @@ def find_places(text: str) -> list[Place]:
                 Place(
                     function,
                     "" if lost else name,
-                    int(found.group(1)),
+                    int(found.group(2)),
                     call.group(1) if call else "",
                     line.strip()[:300],
                 )
@@ -383,7 +387,7 @@ def parse_lines(where: str) -> Lines:
     return lines
 
 
-def format_lines(lines: Lines, releases: Dict[str, Release]) -> str:
+def format_lines(lines: Lines, releases: dict[str, Release]) -> str:
     """Pack lines: a release that has the same as its base is left out, one whose PyTorch lines agree is named once."""
     groups: dict[tuple[int, ...], list[str]] = {}
     for release_id, release in releases.items():
@@ -396,15 +400,15 @@ def format_lines(lines: Lines, releases: Dict[str, Release]) -> str:
     packed = []
     for value, ids in groups.items():
         names = []
-        for release in dict.fromkeys(releases[release_id].release for release_id in ids):
-            whole = [other for other in releases.values() if other.release == release]
+        for named in dict.fromkeys(releases[release_id].release for release_id in ids):
+            whole = [other for other in releases.values() if other.release == named]
             part = [other.pytorch for other in whole if other.id in ids]
-            names.append(release if len(part) == len(whole) else f"{release}/{'+'.join(part)}")
+            names.append(named if len(part) == len(whole) else f"{named}/{'+'.join(part)}")
         packed.append(("+".join(map(str, value)) or "-") + "@" + ",".join(names))
     return " ".join(packed)
 
 
-def _lines_of_base(lines: Lines, release: Release, releases: Dict[str, Release]) -> tuple[int, ...]:
+def _lines_of_base(lines: Lines, release: Release, releases: dict[str, Release]) -> tuple[int, ...]:
     while release.base:
         release = releases[release.base]
         if release.id in lines:
@@ -412,7 +416,7 @@ def _lines_of_base(lines: Lines, release: Release, releases: Dict[str, Release])
     return ()
 
 
-def _lines_in(lines: Lines, release_id: str, releases: Dict[str, Release]) -> tuple[int, ...]:
+def _lines_in(lines: Lines, release_id: str, releases: dict[str, Release]) -> tuple[int, ...]:
     release = releases.get(release_id)
     while release is not None:
         for name in (release.id, release.release):
@@ -429,13 +433,15 @@ def _message_score(message: str, folded: str) -> float:
         return 0.9 if _call_name(message) + "(" in folded else 0.0
     at, length = 0, 0
     for piece in message.split("{}"):
-        piece = piece.strip()
-        if len(piece) < 3:
+        text = piece.strip()
+        if len(text) < 3:
             continue
-        found = folded.find(piece, at)
+        found = folded.find(text, at)
         if found < 0:
-            return 0.0
-        at, length = found + len(piece), length + len(piece)
+            # A log may cut the message after its first sentence.
+            first = message.partition(". ")[0]
+            return 0.45 if len(first) >= 2 * MIN_PIECE and "{}" not in first and first in folded else 0.0
+        at, length = found + len(text), length + len(text)
     return min(1.0, 0.5 + length / 200) if length >= MIN_PIECE else 0.0
 
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Dict, Iterable, NamedTuple
+from typing import Iterable, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -103,7 +103,7 @@ class Sources:
 
 def measure(releases: list[Release], files: Iterable[str], sources: Sources) -> dict[Key, Lines]:
     """Return the lines of every site per release; a release whose file cannot be read has no entry of its own."""
-    measured: Dict[Key, Lines] = {}
+    measured: dict[Key, Lines] = {}
     unknown: dict[str, set[str]] = {}
     for path in files:
         for release in releases:

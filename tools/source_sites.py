@@ -24,7 +24,9 @@ _PRINT_THE_CALL = frozenset(
 _WRAPPED_IN_LAMBDA = frozenset(["TORCH_WARN_ONCE"])
 _NOT_FUNCTIONS = frozenset(["if", "for", "while", "switch", "catch", "return", "do", "else", "defined", "sizeof"])
 _FUNCTION_HEAD = re.compile(r"((?:[\w~]+(?:<[^<>]*>)?::)*(?:operator\s*\(\)|operator\s*[^\w\s(]+|[~\w]+))\s*\(")
-_LAMBDA_HEAD = re.compile(r"\[[^\[\]]*\]\s*(?:\([^{}]*\))?\s*(?:mutable\b)?\s*(?:noexcept\b)?\s*(?:->\s*[\w:<>*&,\s]+)?\s*$")
+_LAMBDA_HEAD = re.compile(
+    r"\[[^\[\]]*\]\s*(?:\([^{}]*\))?\s*(?:mutable\b)?\s*(?:noexcept\b)?\s*(?:->\s*[\w:<>*&,\s]+)?\s*$"
+)
 _CLASS_HEAD = re.compile(r"\b(?:class|struct)\s+(?:\w+\s+)*?(\w+)\s*(?:final\s*)?(?::[^:].*)?$", re.DOTALL)
 _LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 
@@ -236,7 +238,11 @@ def _told(call: ast.Call) -> tuple[str, str] | None:
         return "warn", _python_message(call.args)
     if name == "torch._check":
         return "torch._check", _python_message(call.args[1:])
-    if last in _LOG_LEVELS and head and head.rpartition(".")[2].lstrip("_").lower().endswith(("log", "logger", "logging")):
+    if (
+        last in _LOG_LEVELS
+        and head
+        and head.rpartition(".")[2].lstrip("_").lower().endswith(("log", "logger", "logging"))
+    ):
         return f"log.{'warning' if last == 'warn' else last}", _python_message(call.args)
     return None
 

@@ -74,9 +74,7 @@ def find_anchors(
     ]
 
 
-def _of_site(
-    site: CallSite, version: str | None, source_map: SourceMap, releases: Sequence[Release]
-) -> dict[str, Any]:
+def _of_site(site: CallSite, version: str | None, source_map: SourceMap, releases: Sequence[Release]) -> dict[str, Any]:
     if site.file.endswith(LOST_NAME):
         place = Place(site.function, "", site.file_line, site.call, "")
         release_id = releases[0].id if releases else ""
