@@ -55,10 +55,14 @@ class Key(NamedTuple):
 class Sources:
     """The files of each release: from the tagged commit, and where that is not public, from its wheel."""
 
-    def __init__(self, pytorch: Path, torchair: Path, wheels: Iterable[Path]) -> None:
+    def __init__(self, pytorch: Path, torchair: Path, wheels: Iterable[Path], releases: list[Release]) -> None:
         self._pytorch, self._torchair = pytorch, torchair
         self._wheels = {path.name.split("-")[1]: zipfile.ZipFile(path) for path in wheels}
         self._sites: dict[tuple[str, str], list[Site]] = {}
+        # Releases for several PyTorch lines are built with one torchair commit, so that one wheel shows it for all.
+        self._wheel_of_torchair = {
+            release.torchair: release.wheel for release in releases if release.torchair and release.wheel in self._wheels
+        }
 
     def sites(self, release: Release, path: str) -> list[Site] | None:
         """Return the sites of a file in a release, [] when the release has no such file, None when it is unknown."""
@@ -82,10 +86,13 @@ class Sources:
         return self._sites[key]
 
     def _of_wheel(self, release: Release, path: str) -> list[Site] | None:
-        wheel = self._wheels.get(release.wheel)
+        version = release.wheel
+        if version not in self._wheels and path.startswith((TORCHAIR, NPUGRAPH_EX)):
+            version = self._wheel_of_torchair.get(release.torchair, "")
+        wheel = self._wheels.get(version)
         if wheel is None or not path.endswith(".py"):
             return None
-        key = (path, release.wheel)
+        key = (path, version)
         if key not in self._sites:
             try:
                 self._sites[key] = sites_of(path, wheel.read(path).decode("utf-8"))
@@ -156,7 +163,8 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     old = SourceMap.load([MAP.parent])
     files = sorted({row.file for row in old.rows} | set(CORE_FILES) | set(FRAME_FILES))
-    measured = measure(list(old.releases.values()), files, Sources(options.pytorch, options.torchair, options.wheel))
+    releases = list(old.releases.values())
+    measured = measure(releases, files, Sources(options.pytorch, options.torchair, options.wheel, releases))
     text = write(old, new_rows(old, measured))
     gone = [row for row in old.rows if row.meaning != "-" and not any(measured.get(Key(*row[:5]), {}).values())]
     for row in gone:
