@@ -298,15 +298,14 @@ def infer_release(pairs: Iterable[tuple[str, int]], source_map: SourceMap, pytor
     """Say which release (function or ACL call, line) pairs belong to, e.g. [("AclmdlRICaptureEnd", 209)]."""
     places = []
     for name, line in pairs:
-        is_call = name.startswith(("Acl", "acl"))
-        found = {row.printed for row in source_map.rows if is_call and f"::{name.lower()}(" in row.message.lower()}
-        files = {
-            row.file for row in source_map.rows if row.printed == name.rpartition("::")[2] and row.file[-3:] == ".py"
-        }
-        places += [Place(printed, "", line, f"{name}(", "") for printed in sorted(found)]
-        places += [] if found else [Place(name, file, line, "", "") for file in ("", *sorted(files))]
-    kept = [place for place in places if source_map.releases_at(place)] or places
-    return source_map.infer_release(kept, pytorch)
+        of_call = name.startswith(("Acl", "acl"))
+        printed = {row.printed for row in source_map.rows if of_call and f"::{name.lower()}(" in row.message.lower()}
+        own = name.rpartition("::")[2]
+        files = {row.file for row in source_map.rows if row.printed == own and row.file.endswith(".py")}
+        options = [Place(function, "", line, f"{name}(", "") for function in sorted(printed)]
+        options = options or [Place(name, file, line, "", "") for file in ("", *sorted(files))]
+        places.append(next((place for place in options if source_map.releases_at(place)), options[0]))
+    return source_map.infer_release(places, pytorch)
 
 
 # --- reading places ----------------------------------------------------------------------------------------------

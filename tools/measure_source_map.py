@@ -60,9 +60,8 @@ class Sources:
         self._wheels = {path.name.split("-")[1]: zipfile.ZipFile(path) for path in wheels}
         self._sites: dict[tuple[str, str], list[Site]] = {}
         # Releases for several PyTorch lines are built with one torchair commit, so that one wheel shows it for all.
-        self._wheel_of_torchair = {
-            release.torchair: release.wheel for release in releases if release.torchair and release.wheel in self._wheels
-        }
+        shown = [release for release in releases if release.torchair and release.wheel in self._wheels]
+        self._wheel_of_torchair = {release.torchair: release.wheel for release in shown}
 
     def sites(self, release: Release, path: str) -> list[Site] | None:
         """Return the sites of a file in a release, [] when the release has no such file, None when it is unknown."""

@@ -40,7 +40,8 @@ def render(source_map: SourceMap) -> str:
             by_file.setdefault(row.file, []).append(row)
     for file, rows in by_file.items():
         parts.append(f"## {file}\n")
-        parts.append(_table(["function", "message or call", "meaning", *COLUMNS], [_cells(r, source_map) for r in rows]))
+        head = ["function", "message or call", "meaning", *COLUMNS]
+        parts.append(_table(head, [_cells(row, source_map) for row in rows]))
     meanings = [[key, meaning.stage, meaning.en, meaning.zh] for key, meaning in source_map.meanings.items()]
     parts += ["## Meanings\n", _table(["id", "stage", "usually means", "通常含义"], meanings)]
     return "\n".join(parts)
@@ -52,7 +53,8 @@ def _releases(source_map: SourceMap) -> str:
         for r in source_map.releases.values()
         if r.status == FINAL
     ]
-    others = [[w.version, w.id, w.why] for w in source_map.wheels.values() if not w.why.startswith("version.txt of tag v")]
+    untagged = (wheel for wheel in source_map.wheels.values() if not wheel.why.startswith("version.txt of tag v"))
+    others = [[wheel.version, wheel.id, wheel.why] for wheel in untagged]
     table = _table(["release", "PyTorch", "wheel", "CANN", "tag of Ascend/pytorch (commit)"], rows)
     rest = _table(["wheel", "release/PyTorch", "how it is known"], others)
     return f"## Releases\n\n{table}\n### Wheels that no tag names\n\n{rest}"

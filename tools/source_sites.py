@@ -202,8 +202,26 @@ _LOG_LEVELS = frozenset(["warning", "error", "critical", "exception", "warn"])
 
 def _python_sites(text: str) -> Iterator[Site]:
     tree = ast.parse(text)
-    lines = text.splitlines()
-    yield from _walk(tree, [], lines)
+    _resolve_names(tree)
+    yield from _walk(tree, [], text.splitlines())
+
+
+def _resolve_names(tree: ast.AST) -> None:
+    """Put the text in place of a variable that a raise or warning prints: `msg = "..."; warn(msg)`."""
+    for function in ast.walk(tree):
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        texts: dict[str, list[tuple[int, ast.expr]]] = {}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                texts.setdefault(node.targets[0].id, []).append((node.lineno, node.value))
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name):
+                before = [value for line, value in texts.get(node.args[0].id, ()) if line < node.lineno]
+                if before and _told(node) or before and _dotted(node.func).endswith(("Error", "Exception")):
+                    text = _text_of(before[-1])
+                    if text.strip("{} "):
+                        node.args[0] = before[-1]
 
 
 def _walk(node: ast.AST, names: list[str], lines: list[str]) -> Iterator[Site]:

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Turn an error text or a stack frame into file, function and line of the user's torch_npu release, and show the lines.
 
-Usage: locate_source.py TEXT [TEXT ...] | -   [--torch-npu VERSION] [--source DIR] [--output text|json|md] [--lang en|zh]
+Usage: locate_source.py TEXT [TEXT ...] | -   [--torch-npu VERSION] [--source DIR] [--output …] [--lang …]
        locate_source.py --check DIR [--torch-npu VERSION]
 
 A TEXT is a message ("NPU graphs must be captured on a non-default stream"), a call (AclmdlRICaptureEnd), a frame
 (compiler_depend.ts:193 with its function name, NPUGraph.cpp:247, graphs.py line 359), or a whole stack; - reads
 standard input. VERSION is pip's (2.10.0, 2.7.1.post2) or a release (26.0.0). Without it the release is that of DIR,
-else the one that the text states, else the one that the stack's lines belong to, else that of the torch_npu installed here;
-which one is printed.
+else the one that the text states, else the one that the stack's lines belong to, else that of the torch_npu installed
+here; which one is printed.
 With --source, or an installation on the path, the real file is read and the lines shown; nothing is imported.
 --check says whether DIR is usable for reading on, and how to get the right sources.
 
@@ -31,10 +31,12 @@ import source_tree
 
 from npu_graph import bundle, cli
 from npu_graph.diagnosis.environment import find_environment
+from npu_graph.diagnosis.reading import read_report
 from npu_graph.source_map import MAP_NAME, Inference, Match, Place, Release, Row, SourceMap, find_places, parse_lines
 
 SCHEMA = "npu-graph/source/1"
 MAX_MATCHES = 6
+MAX_ARGUMENT = 64 * 1024
 EXACT, OTHER_RELEASE, SEVERAL, UNKNOWN = "exact", "other_release", "several", "unknown"
 # Released lines shown when no release is known; a table row of every release would bury the answer.
 MAX_RELEASES_SHOWN = 12
@@ -170,15 +172,15 @@ def _results_of(text: str, context: Context) -> list[dict[str, Any]]:
         seen.update(match.row for match in matches)
         if new:
             results.append(_result(place.text, place, new, context))
-    messages = context.source_map.match_text(text, release_id)
+    calls = [row for row in context.source_map.rows if _names_call(text, row)]
+    messages = [] if calls else context.source_map.match_text(text, release_id)
     best = [match for match in messages if match.score == messages[0].score]
-    if best and not seen.intersection(match.row for match in best):
-        results.append(_result(cli.one_line(text, 300), None, best, context))
+    found = [Match(row, _line_in(row, context), 1.0) for row in calls] or best
+    found = [match for match in found if match.line is not None] or found
+    if found and not seen.intersection(match.row for match in found):
+        results.append(_result(cli.one_line(text, 300), None, found, context))
     if not results:
-        calls = [row for row in context.source_map.rows if _names_call(text, row)]
-        matches = [Match(row, _line_in(row, context), 1.0) for row in calls]
-        here = [match for match in matches if match.line is not None] or matches
-        results.append(_result(cli.one_line(text, 300), None, here, context))
+        results.append(_result(cli.one_line(text, 300), None, [], context))
     return results
 
 
@@ -397,7 +399,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _text_of(argument: str) -> str:
-    text = cli.read_inputs(["-"])[0].text if argument == "-" else argument
+    text = read_report(cli.read_inputs(["-"])).text if argument == "-" else argument[:MAX_ARGUMENT]
     if not text.strip():
         raise cli.CommandError("a TEXT is empty; give an error message or a frame", cli.NO_INPUT)
     return text

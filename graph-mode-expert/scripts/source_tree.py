@@ -12,6 +12,9 @@ from npu_graph.source_map import Place, Release, SourceMap
 
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
 CONTEXT = 3
+# Shorter words occur in a file more than once; more places than this tell nothing new.
+MIN_NEEDLE = 16
+MAX_OWN_PLACES = 60
 
 # The files that reading on from a graph-mode failure needs; without one of them a checkout is of little use.
 KEY_FILES = (
@@ -154,22 +157,29 @@ def clone_commands(release: Release) -> list[str]:
 
 
 def _own_places(tree: Tree, source_map: SourceMap) -> list[Place]:
-    """Return where the tree's own files have the sites of NPUGraph.cpp and graphs.py, as places of a stack."""
+    """Return where the tree's own files have the sites of the key files, as places of a stack."""
     places: list[Place] = []
     for file in KEY_FILES:
         path = tree.root / file
-        if not path.is_file() or file.endswith("_graph_tree.py"):
+        if not path.is_file():
             continue
         lines = [_folded(text) for text in _read(path).splitlines()]
-        for row in source_map.rows:
+        rows = [row for row in source_map.rows if row.file == file and row.kind != "frame"]
+        for row in rows:
             needle = _needle(row.message)
-            if row.file != file or row.kind in ("frame", "TORCH_WARN_ONCE") or len(needle) < 24:
+            if len(needle) < MIN_NEEDLE or any(needle in r.message and r.printed != row.printed for r in rows):
                 continue
             found = [number for number, text in enumerate(lines, 1) if needle in text]
-            if len(found) == 1:
-                start = found[0] if "(" in lines[found[0] - 1].partition(needle)[0] else found[0] - 1
+            start = _start_of(lines, found[0], row.kind) if len(found) == 1 else 0
+            if start:
                 places.append(Place(row.printed, file, start, "", ""))
-    return places[:60]
+    return places[:MAX_OWN_PLACES]
+
+
+def _start_of(lines: list[str], at: int, kind: str) -> int:
+    """Return the line on which the check or raise around a text starts, 0 when it is not within a few lines."""
+    word = f"{kind}(" if not kind.startswith("raise") else "raise "
+    return next((number for number in range(at, max(0, at - 4), -1) if word in lines[number - 1]), 0)
 
 
 def _candidates(tree: Tree, file: str) -> list[Path]:
