@@ -5,15 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
+from npu_graph.case_files import HISTORY_FILE, TOP_BYTES, case_path, read_folder, read_history
 from npu_graph.case_format import Entry, clean_case
-from npu_graph.case_store import (
-    HISTORY_FILE,
-    case_path,
-    count_cases,
-    parse_counts,
-    read_folder,
-    read_history,
-)
+from npu_graph.case_store import count_cases, parse_counts
 from npu_graph.patterns import Problem, check_pattern, load_patterns
 
 
@@ -72,7 +66,7 @@ def check_history(folder: Path, entries: Sequence[Entry]) -> list[Problem]:
                 )
             )
     with path.open("rb") as source:
-        top = source.read(16 * 1024).decode("utf-8", "replace")
+        top = source.read(TOP_BYTES).decode("utf-8", "replace")
     if parse_counts(top) != count_cases(entry.case for entry in entries):
         problems.append(Problem(str(path), 1, "the counts at the top are not those of the cases; run kb.py compile"))
     return problems

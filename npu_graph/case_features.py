@@ -119,6 +119,15 @@ def case_features(case: Case) -> CaseFeatures:
     return CaseFeatures(symptom, other)
 
 
+def merge_features(parts: Iterable[Features]) -> Features:
+    """Return the features of several texts together, the larger weight winning."""
+    merged: Features = {}
+    for part in parts:
+        for name, weight in part.items():
+            merged[name] = max(weight, merged.get(name, 0.0))
+    return merged
+
+
 def score(query: Features, case: CaseFeatures) -> float:
     """Return how alike a report and a case are, 0 to 1.
 

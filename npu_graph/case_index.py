@@ -11,7 +11,7 @@ import stat
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Callable, Iterator
 
 from npu_graph.case_features import Features
 
@@ -226,12 +226,3 @@ def _hash(name: str) -> int:
 
 def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
-
-
-def merge_features(parts: Iterable[Features]) -> Features:
-    """Return the features of several texts together, the larger weight winning."""
-    merged: Features = {}
-    for part in parts:
-        for name, weight in part.items():
-            merged[name] = max(weight, merged.get(name, 0.0))
-    return merged

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
+from npu_graph import bundle, cli
 from npu_graph.case_features import fold_line
-from npu_graph.case_format import FIELDS, MAX_TITLE, Case, clean_case, clean_line
-from npu_graph.cases import similar_cases
+from npu_graph.case_files import knowledge_folder_of
+from npu_graph.case_format import FIELDS, ID_FORM, MAX_TITLE, Case, Entry, clean_case, clean_line
+from npu_graph.case_store import append_case, new_case_id, replace_case, today
+from npu_graph.cases import find_case, read_cases, similar_cases
 from npu_graph.patterns import ID_FORM as PATTERN_ID
-from npu_graph.patterns import KNOWN_FROM, Pattern, match_patterns
+from npu_graph.patterns import KNOWN_FROM, Pattern, load_patterns, match_patterns
 from npu_graph.redaction import Redactor
 
 DIAGNOSIS_SCHEMA = "npu-graph/diagnosis/1"
@@ -240,3 +244,106 @@ def _title_from(symptom: str) -> str:
 
 def _folded(symptom: str) -> list[str]:
     return [line for line in map(fold_line, symptom.split("\n")) if line]
+
+
+# --- keeping --------------------------------------------------------------------------------------------------------
+
+
+class Outcome(NamedTuple):
+    """What became of a draft.
+
+    `case` is the case as written, or as it would be. `path` is None when nothing was written; then `alike` says why.
+    `alike` holds recorded cases that look like the same failure, best first (not looked for when forced).
+    """
+
+    case: Case
+    path: Path | None
+    alike: list[tuple[Case, float]]
+    advice: Advice | None
+    notes: list[str]
+
+
+def prepare_case(draft: Draft, verified: bool, redactor: Redactor) -> Case:
+    """Return the case to be written: complete, redacted, clean, with a new id.
+
+    Raises:
+        cli.CommandError: exit code 2, naming what is missing.
+    """
+    missing = missing_parts(draft, verified)
+    if missing:
+        raise cli.CommandError("not recorded; missing: " + "; ".join(missing), cli.USAGE)
+    return clean_case(redact_case(draft.case, redactor)._replace(id=new_case_id()))
+
+
+def record_case(case: Case, force: bool = False) -> Outcome:
+    """Write a prepared case, unless one is recorded that looks like the same failure and `force` is off."""
+    alike = [] if force else near_duplicates(case, bundle.knowledge_folders())
+    if alike:
+        return Outcome(case, None, alike, None, [])
+    written = append_case(bundle.writable_knowledge_folder(), case)
+    return Outcome(case, written.path, alike, _advice_now(case), written.notes)
+
+
+def merge_into(identity: str, case: Case) -> Outcome:
+    """Add a prepared case to a recorded one as another sighting.
+
+    Raises:
+        cli.CommandError: exit code 1 when there is no such case, 2 when it is retired.
+    """
+    entry = named_case(identity)
+    if entry.case.status == "retired":
+        why = clean_line(entry.case.retired_because, 80)
+        raise cli.CommandError(f"{entry.case.id} is retired ({why}); record a new case with --force")
+    merged = merge_case(entry.case, case, today())
+    written = replace_case(folder_to_change(entry), merged)
+    return Outcome(merged, written.path, [], _advice_now(merged), written.notes)
+
+
+def retire_case(identity: str, why: str, redactor: Redactor) -> Outcome:
+    """Take a case out of the search; it stays readable, with the reason.
+
+    Raises:
+        cli.CommandError: exit code 1 when there is no such case, 2 when the reason is empty.
+    """
+    reason = clean_line(why)
+    if not reason:
+        raise cli.CommandError("the reason is empty; say in a line why the case is retired")
+    entry = named_case(identity)
+    retired = clean_case(
+        entry.case._replace(status="retired", retired_because=redactor.apply(reason, "Retired because"))
+    )
+    written = replace_case(folder_to_change(entry), retired)
+    return Outcome(retired, written.path, [], None, written.notes)
+
+
+def named_case(name: str) -> Entry:
+    """Return the case with this id, or the only one whose id begins so.
+
+    Raises:
+        cli.CommandError: exit code 1 when there is none, or several.
+    """
+    folders = bundle.knowledge_folders()
+    exact = find_case(name, folders) if re.fullmatch(ID_FORM, name) else None
+    if exact is not None:
+        return exact
+    found = [entry for identity, entry in read_cases(folders).entries.items() if name and identity.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    shown = clean_line(name, 40)
+    if found:
+        some = ", ".join(entry.case.id for entry in found[:5])
+        raise cli.CommandError(f"{len(found)} cases begin with {shown}: {some}; give more of the id", cli.NEGATIVE)
+    raise cli.CommandError(f"no case {shown}; kb.py list shows the ids", cli.NEGATIVE)
+
+
+def folder_to_change(entry: Entry) -> Path:
+    """Return where a changed case is written: where it lies; a shipped or read-only one goes where new cases go."""
+    own = knowledge_folder_of(Path(entry.file))
+    is_shipped = own.resolve() == bundle.SEED_KNOWLEDGE.resolve()
+    return own if not is_shipped and bundle.is_writable(own) else bundle.writable_knowledge_folder()
+
+
+def _advice_now(case: Case) -> Advice:
+    # Asked again: the overlay may have come into being with this case.
+    folders = bundle.knowledge_folders()
+    return pattern_advice(case, load_patterns(folders).patterns, folders)

@@ -10,25 +10,31 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import os
 import re
 import secrets
 import time
 from pathlib import Path
-from typing import Iterable, Iterator, NamedTuple
+from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from npu_graph import cli
-from npu_graph.case_format import ID_FORM, STATUSES, Case, Entry, Parsed, clean_case, parse_cases, render_case
-from npu_graph.file_lock import FileLock, write_atomically
-from npu_graph.patterns import STAGES, Problem
+from npu_graph.case_files import (
+    CASE_FOLDER,
+    COUNTS_END,
+    HISTORY_FILE,
+    TOP_BYTES,
+    case_files,
+    case_names,
+    case_path,
+    has_hand_written_entries,
+    read_case_file,
+    read_history,
+)
+from npu_graph.case_format import STATUSES, Case, Entry, clean_case, parse_cases, render_case
+from npu_graph.file_lock import FileLock, replace_file, write_atomically
+from npu_graph.patterns import PATTERN_FILE, STAGES
 
-HISTORY_FILE = "history.md"
-CASE_FOLDER = "cases"
 LOCK_FILE = ".history.lock"
-MAX_CASE_BYTES = 512 * 1024
-MAX_HISTORY_BYTES = 256 * 1024 * 1024
-_CASE_NAME = re.compile(rf"({ID_FORM})\.md")
 _LEFTOVER = re.compile(r"\.tmp-[0-9a-f]{16}-.*")
 _LEFTOVER_SECONDS = 3600
 
@@ -44,8 +50,6 @@ Compiled by `kb.py` from the files in `{CASE_FOLDER}/`, one per case. To correct
 
 {_COUNTS_BEGIN}
 """
-# The number of bytes tells whether the body is as kb.py wrote it; if not, it is read before it is compiled again.
-_COUNTS_END = re.compile(rb"<!-- end of counts; body (\d{1,12}) bytes -->\n")
 
 
 class Written(NamedTuple):
@@ -79,97 +83,6 @@ def today() -> str:
     return time.strftime("%Y-%m-%d", time.gmtime())
 
 
-# --- reading --------------------------------------------------------------------------------------------------------
-
-
-def case_files(folder: Path, at_most: int | None = None) -> list[Path]:
-    """Return the case files of a knowledge folder, in the order of their ids; `at_most` of them (any) when given."""
-    return [folder / CASE_FOLDER / name for name in sorted(_case_names(folder, at_most))]
-
-
-def _case_names(folder: Path, at_most: int | None = None) -> list[str]:
-    try:
-        with os.scandir(str(folder / CASE_FOLDER)) as files:
-            names = (file.name for file in files if _CASE_NAME.fullmatch(file.name))
-            return list(itertools.islice(names, at_most))
-    except OSError:
-        return []
-
-
-def case_path(folder: Path, identity: str) -> Path:
-    """Return the file of a case, which need not exist."""
-    return folder / CASE_FOLDER / f"{identity}.md"
-
-
-def read_case_file(path: Path) -> Parsed:
-    """Read one case file: at most one entry, and what is wrong with it."""
-    try:
-        with path.open("rb") as source:
-            data = source.read(MAX_CASE_BYTES + 1)
-    except OSError as error:
-        return Parsed([], [Problem(str(path), 0, f"cannot be read: {error.strerror or type(error).__name__}")])
-    parsed = parse_cases(data[:MAX_CASE_BYTES].decode("utf-8-sig", "replace"), str(path))
-    problems = list(parsed.problems)
-    if len(data) > MAX_CASE_BYTES:
-        problems.append(Problem(str(path), 0, f"longer than {MAX_CASE_BYTES} bytes; the rest is not read"))
-    expected = _CASE_NAME.fullmatch(path.name)
-    entries = [entry for entry in parsed.entries if expected is None or entry.case.id == expected.group(1)]
-    problems += [
-        Problem(
-            str(path), entry.line, f"{entry.case.id} does not belong here; a case file holds the case it is named after"
-        )
-        for entry in parsed.entries
-        if entry not in entries
-    ]
-    if not entries:
-        problems.append(Problem(str(path), 1, f"no entry '## {path.stem} — title' in this file"))
-    problems += [Problem(str(path), entry.line, f"{entry.case.id} stands twice in this file") for entry in entries[1:]]
-    return Parsed(entries[:1], problems)
-
-
-def read_history(folder: Path) -> Parsed:
-    """Read history.md itself: what people see."""
-    path = folder / HISTORY_FILE
-    try:
-        with path.open("rb") as source:
-            data = source.read(MAX_HISTORY_BYTES)
-    except FileNotFoundError:
-        return Parsed([], [])
-    except OSError as error:
-        return Parsed([], [Problem(str(path), 0, f"cannot be read: {error.strerror or type(error).__name__}")])
-    return parse_cases(data.decode("utf-8-sig", "replace"), str(path))
-
-
-def has_hand_written_entries(folder: Path) -> bool:
-    """Say whether history.md may hold entries that no case file has: its body is not as kb.py wrote it."""
-    try:
-        with (folder / HISTORY_FILE).open("rb") as source:
-            head = source.read(16 * 1024)
-            source.seek(0, 2)
-            size = source.tell()
-    except OSError:
-        return False
-    stamp = _COUNTS_END.search(head)
-    return stamp is None or size - stamp.end() != int(stamp.group(1))
-
-
-def read_folder(folder: Path) -> Parsed:
-    """Read every case of one folder: the case files, and entries written by hand into history.md."""
-    entries: list[Entry] = []
-    problems: list[Problem] = []
-    for path in case_files(folder):
-        parsed = read_case_file(path)
-        entries += parsed.entries
-        problems += parsed.problems
-    if has_hand_written_entries(folder):
-        known = {entry.case.id for entry in entries}
-        entries += [entry for entry in read_history(folder).entries if entry.case.id not in known]
-    return Parsed(entries, problems)
-
-
-# --- writing --------------------------------------------------------------------------------------------------------
-
-
 def append_case(folder: Path, case: Case) -> Written:
     """Record a new case: its own file first, then history.md.
 
@@ -195,6 +108,28 @@ def append_case(folder: Path, case: Case) -> Written:
     return Written(path, notes)
 
 
+def add_cases(folder: Path, cases: Sequence[Case]) -> Written:
+    """Add many cases at once: each its own file, then history.md once; all of them or none."""
+    made: list[Path] = []
+    with _writing(folder):
+        _prepare(folder)
+        with FileLock(folder / LOCK_FILE) as lock:
+            try:
+                for case in map(clean_case, cases):
+                    path = case_path(folder, case.id)
+                    if path.exists():
+                        raise cli.CommandError(f"{path} exists already; a case id is used once", cli.INTERNAL)
+                    write_atomically(path, render_case(case).encode("utf-8"), durable=False)
+                    made.append(path)
+                notes = _compile(folder, lock)
+            except BaseException:
+                for path in made:
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+                raise
+    return Written(folder / HISTORY_FILE, notes)
+
+
 def replace_case(folder: Path, case: Case) -> Written:
     """Write a changed case over its file (or add it to this folder, when another folder holds the original)."""
     case = clean_case(case)
@@ -203,17 +138,33 @@ def replace_case(folder: Path, case: Case) -> Written:
         with FileLock(folder / LOCK_FILE) as lock:
             path = case_path(folder, case.id)
             before = path.read_bytes() if path.exists() else None
-            write_atomically(path, render_case(case).encode("utf-8"))
+            kept = _kept_aside(path) if before is not None else None
             try:
+                write_atomically(path, render_case(case).encode("utf-8"))
                 notes = _change_in_history(folder, before, case, lock)
             except BaseException:
                 with contextlib.suppress(OSError):
-                    if before is None:
+                    if kept is None:
                         path.unlink()
                     else:
-                        write_atomically(path, before)
+                        replace_file(kept, path)
+                        kept.unlink()  # renaming one name of a file over another of the same file does nothing
                 raise
+            if kept is not None:
+                with contextlib.suppress(OSError):
+                    kept.unlink()
     return Written(path, notes)
+
+
+def add_pattern(folder: Path, text: str) -> Path:
+    """Append one pattern to the folder's known-patterns.md, which is made when it is missing."""
+    path = folder / PATTERN_FILE
+    with _writing(folder):
+        _prepare(folder)
+        with FileLock(folder / LOCK_FILE):
+            before = path.read_bytes() if path.exists() else b"# Patterns of our own\n"
+            write_atomically(path, before.rstrip(b"\n") + b"\n\n" + text.encode("utf-8"))
+    return path
 
 
 def compile_history(folder: Path) -> Written:
@@ -275,6 +226,16 @@ def _writing(folder: Path) -> Iterator[None]:
         raise cli.CommandError(f"{folder}: nothing was recorded: {reason}", cli.ABSENT) from None
 
 
+def _kept_aside(path: Path) -> Path:
+    """Return a second name of a file, from which it can be restored when the disk is full."""
+    aside = path.with_name(f".tmp-{secrets.token_hex(8)}-{path.name}")
+    try:
+        os.link(str(path), str(aside))
+    except (OSError, AttributeError):  # a file system without hard links
+        write_atomically(aside, path.read_bytes())
+    return aside
+
+
 def _prepare(folder: Path) -> None:
     (folder / CASE_FOLDER).mkdir(parents=True, exist_ok=True)
     for name, text in ((".gitattributes", _GIT_ATTRIBUTES), (".gitignore", _GIT_IGNORE)):
@@ -295,7 +256,7 @@ def _sound_history(folder: Path, cases_expected: int) -> _History | None:
         data = (folder / HISTORY_FILE).read_bytes()
     except FileNotFoundError:
         return None
-    stamp = _COUNTS_END.search(data[: 16 * 1024])
+    stamp = COUNTS_END.search(data[:TOP_BYTES])
     counts = parse_counts(data[: stamp.start()].decode("utf-8", "replace")) if stamp else None
     if stamp is None or counts is None or len(data) - stamp.end() != int(stamp.group(1)):
         return None
@@ -304,7 +265,7 @@ def _sound_history(folder: Path, cases_expected: int) -> _History | None:
 
 def _add_to_history(folder: Path, case: Case, lock: FileLock) -> list[str]:
     """Append one entry and raise its count, without reading the other cases."""
-    history = _sound_history(folder, len(_case_names(folder)) - 1)
+    history = _sound_history(folder, len(case_names(folder)) - 1)
     if history is None:
         return _compile(folder, lock)
     counts = _shifted(history.counts, case, 1)
@@ -314,7 +275,7 @@ def _add_to_history(folder: Path, case: Case, lock: FileLock) -> list[str]:
 
 def _change_in_history(folder: Path, before: bytes | None, case: Case, lock: FileLock) -> list[str]:
     """Put the changed entry in the place of the one that stood there."""
-    history = _sound_history(folder, len(_case_names(folder)))
+    history = _sound_history(folder, len(case_names(folder)))
     old = parse_cases(before.decode("utf-8", "replace"), "").entries if before else []
     if history is None or not before or len(old) != 1 or history.body.count(before) != 1:
         return _compile(folder, lock)

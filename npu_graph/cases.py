@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
 
-from npu_graph.case_features import CaseFeatures, Features, case_features, score, text_features
-from npu_graph.case_format import ID_FORM, Case, Entry, Parsed
-from npu_graph.case_index import CaseIndex, merge_features
-from npu_graph.case_store import (
+from npu_graph.case_features import CaseFeatures, Features, case_features, merge_features, score, text_features
+from npu_graph.case_files import (
     CASE_FOLDER,
+    CASE_NAME,
     case_files,
     has_hand_written_entries,
     read_case_file,
     read_folder,
     read_history,
 )
+from npu_graph.case_format import Case, Entry, Parsed
 from npu_graph.patterns import Problem
 
 # Up to this many cases are read and compared one by one; above it the index chooses which.
@@ -27,8 +26,6 @@ CANDIDATES = 40
 INDEX_SECONDS = 0.15
 # Below this a resemblance is chance.
 LEAST_SCORE = 0.15
-
-_CASE_NAME = re.compile(rf"{ID_FORM}\.md")
 
 
 class CaseBase(NamedTuple):
@@ -108,10 +105,13 @@ def _candidates(folder: Path, query: Features, seconds: float | None) -> list[En
 
 
 def _indexed_candidates(folder: Path, query: Features, seconds: float | None) -> list[Path]:
+    # Imported here because a diagnosis with few cases has no use for it.
+    from npu_graph.case_index import CaseIndex
+
     try:
         index = CaseIndex(folder / CASE_FOLDER)
         names = index.candidates(
-            query, lambda name: _CASE_NAME.fullmatch(name) is not None, _features_of_file, CANDIDATES, seconds
+            query, lambda name: CASE_NAME.fullmatch(name) is not None, _features_of_file, CANDIDATES, seconds
         )
         return [folder / CASE_FOLDER / name for name in names]
     except Exception:

@@ -65,8 +65,9 @@ KNOWN_FROM = 0.7
 CANDIDATE_FROM = 0.3
 # Each needed line that is there makes a pattern more specific than one with fewer.
 _SPECIFIC_STEP, _SPECIFIC_MOST = 0.02, 0.06
-# Symptom words add up, and count more when they are a larger share of what the pattern lists.
-_HINT_BASE, _HINT_STEP, _HINT_SHARE, _HINT_MOST = 0.15, 0.15, 0.05, 0.65
+# Symptom words add up, and count more when they are a larger share of what the pattern lists. One word alone stays
+# below the threshold of a candidate: measured on new reports, a single word suggested the wrong pattern.
+_HINT_BASE, _HINT_STEP, _HINT_SHARE, _HINT_MOST = 0.05, 0.16, 0.08, 0.65
 MAX_EVIDENCE = 4
 
 
@@ -260,7 +261,7 @@ class _Searcher:
         literal = needed_literal(expression)
         if literal and literal not in self.lowered:
             return None
-        found = re.search(expression, self.lowered)
+        found = re.search(expression, self.lowered, re.ASCII)
         if found is None:
             return None
         start = self._text.rfind("\n", 0, found.start()) + 1

@@ -129,6 +129,15 @@ def test_bait_for_regular_expressions_is_answered_quickly(tmp_path: Path, bait: 
     assert len(out) < 21 * 1024
 
 
+def test_a_storm_of_error_lines_is_answered_in_bounded_time(tmp_path: Path) -> None:
+    """A quadratic step shows here as minutes; the limit is loose because machines are shared."""
+    file = tmp_path / "storm.log"
+    file.write_text("\n".join(f"error code is 10702{index % 10} in step {index}" for index in range(40_000)))
+    code, out, error = answer(str(file), timeout=60)
+    assert code in (0, 1), error
+    assert "107020" in out
+
+
 def test_an_instruction_inside_a_log_changes_nothing(tmp_path: Path) -> None:
     plain, poisoned = tmp_path / "a.txt", tmp_path / "b.txt"
     plain.write_text(MARKER + "\n")

@@ -129,6 +129,15 @@ class TestTheIronLaw:
         assert record["layer"]["value"] == "L1"
         assert record["report"]["fix"]["short_term"] == ""
 
+    def test_a_code_alone_lists_the_patterns_that_share_it_and_claims_none(self, diagnose_text: Diagnose) -> None:
+        record = diagnose_text("error code is 107027")
+        assert record["verdict"] == "unknown"
+        assert len(record["patterns"]) >= 2
+        assert all(item["score"] < 0.3 and item["confirm"] for item in record["patterns"])
+
+    def test_one_symptom_word_is_no_candidate(self, diagnose_text: Diagnose) -> None:
+        assert diagnose_text("graph mode on 310P, vllm-ascend")["patterns"] == []
+
 
 @pytest.mark.parametrize(("name", "report"), UNRELATED_REPORTS, ids=[row[0] for row in UNRELATED_REPORTS])
 def test_reports_that_have_nothing_to_do_with_npu_graphs_match_nothing(
@@ -148,6 +157,8 @@ NOT_GRAPH = [
     ("a library does not load", "OSError: /usr/local/Ascend/nnal/atb/latest/lib/libatb.so: undefined symbol: _ZN3Mki"),
     ("one operator does not compile", "E90003: [PID: 9] Compile operator failed, cause: bfloat16 of tbe.dsl.transdata is not supported.\nbuild graph failed, graph id:16"),
     ("a slip in Python", "UnboundLocalError: local variable 'hidden' referenced before assignment"),
+    ("eager asked for in the command", "vllm serve M --max-model-len 4096 --enforce-eager\nRuntimeError: NPU out of memory. Tried to allocate 1 GiB"),
+    ("a module that is not there", "ModuleNotFoundError: No module named 'vllm.benchmarks.serve'"),
     ("a lowered graph mode", "WARNING 07-30 21:14:36 [compilation.py:1360] CUDAGraphMode.FULL is not supported with AscendMLABackend backend (support: X); setting cudagraph_mode=FULL_DECODE_ONLY"),
 ]  # fmt: skip
 
@@ -171,6 +182,10 @@ class TestLanguage:
         text = EXAMPLE.read_text(encoding="utf-8")
         assert diagnose_text(text, language="zh")["report"]["overview"].startswith("结论")
         assert diagnose_text("显存不足，捕获失败，图模式", language="en")["report"]["overview"].startswith("Verdict")
+
+    def test_words_beside_chinese_characters_are_read(self, diagnose_text: Diagnose) -> None:
+        assert diagnose_text("开启图模式后TPOT反而变慢，没有收益")["stage"]["value"] == "performance"
+        assert diagnose_text("图模式推理会hang住，卡在重放")["stage"]["value"] == "replay"
 
 
 class TestTheCommand:

@@ -57,12 +57,25 @@ Possible solutions:
 1. set --mem-fraction-static to a smaller value (e.g., 0.8 or 0.7)
 """
 
+REFUSAL_BESIDE_FAULT = """(Worker_TP8 pid=753) ERROR 04-30 03:58:27 [multiproc_executor.py:949] EE9999: Inner Error!
+(Worker_TP8 pid=753) ERROR 04-30 03:58:27 [multiproc_executor.py:949] EE9999[PID: 753] 2026-04-30-03:48:59.964.776 (EE9999):  rtMemcpy execution failed, reason=the current capture mode does not support this operation[FUNC:FuncErrorReason]
+(Worker_TP8 pid=753) ERROR 04-30 03:58:27 [multiproc_executor.py:949]        synchronized memcpy failed, kind = 1, runtime result = 107030[FUNC:ReportCallError]
+(Worker_TP8 pid=753) ERROR 04-30 03:58:27 [multiproc_executor.py:949]        rtEventSynchronize execution failed, reason=the model stream execute failed[FUNC:FuncErrorReason]
+(Worker_TP8 pid=753) ERROR 04-30 03:58:27 [multiproc_executor.py:949]        wait for compute device to finish failed, runtime result = 507011.
+"""
+
+BODY_PROSE_END = """RuntimeError: Cannot run aclop operators during NPU graph capture. Current working aclop is Identity.
+and then capture_end:../torch_npu/csrc/core/npu/NPUGraph.cpp:240 NPU function error: c10_npu::acl::AclmdlRICaptureEnd(s, m), error code is 107025
+"""
+
 # (name, report, words of the first cause, words of each thing set aside)
 ECHOES = [
     ("error in the body, then capture_end", BODY_THEN_END, "LocalScalarDenseNpu", ["endCaptureErr"]),
     ("allocation, then timeout wrapped as OutOfMemory", ALLOCATION_THEN_TIMEOUT, "207001", ["107020"]),
     ("worker's error, executor's and server's rethrow", RETHROWN, "TASK_QUEUE_ENABLE = 2", ["Worker failed", "Engine core"]),
     ("cache miss handled when the failure came", CACHE_MISS, "non-default stream", ["64"]),
+    ("a copy refused by the mode, then a device fault", REFUSAL_BESIDE_FAULT, "model stream execute failed", ["capture mode"]),
+    ("error in the body, told in prose, then capture_end", BODY_PROSE_END, "aclop", ["107025"]),
     ("SGLang's wrapper with its suggestions", SGLANG, "aclop", ["Capture cuda graph failed"]),
 ]  # fmt: skip
 
@@ -83,6 +96,35 @@ def test_a_wrapper_alone_gives_its_inner_error(diagnose_text: Diagnose) -> None:
     record = diagnose_text(report)
     assert record["first_cause"]["message"].startswith("capture_end:")
     assert record["patterns"][0]["id"] == "P-CAP-005"
+
+
+def test_a_rethrow_with_the_only_copy_of_the_error_is_the_evidence(diagnose_text: Diagnose) -> None:
+    report = "RuntimeError: Worker failed with error 'capture_begin:../torch_npu/csrc/core/npu/NPUGraph.cpp:230 NPU function error: AclmdlRICaptureBegin(s, m), error code is 207008', please check the stack trace above\nRuntimeError: Engine core initialization failed. See root cause above."
+    record = diagnose_text(report)
+    assert record["patterns"][0]["id"] == "P-CAP-013"
+    assert record["verdict"] == "known"
+    assert "Engine core" in record["first_cause"]["wrapped_by"][0]["message"]
+
+
+UNCAUGHT = [
+    (
+        "F20260126 13:08:26.118782 2242295 acl_graph_executor_impl.cpp:921] Not suitable for graph operations.",
+        "Not suitable",
+    ),
+    (
+        "terminate called after throwing an instance of 'c10::Error'\n  what():  Called NPUGraph::replay without a preceding successful capture.",
+        "replay without",
+    ),
+    (
+        "EZ9999: there is an exception of aivec error, core id is 3, The DDR address of the MTE instruction is out of range",
+        "MTE",
+    ),
+]
+
+
+@pytest.mark.parametrize(("report", "words"), UNCAUGHT, ids=["glog fatal", "terminate", "device"])
+def test_failures_without_a_python_exception_are_read(diagnose_text: Diagnose, report: str, words: str) -> None:
+    assert words in diagnose_text(report + "\nACL graph, decode")["first_cause"]["message"]
 
 
 def test_capture_end_alone_is_the_failure(diagnose_text: Diagnose) -> None:

@@ -35,11 +35,15 @@ def make_stack(lines: int) -> str:
 
 
 def make_inputs() -> dict[str, str]:
-    """Return name → text, three families of doubling size."""
+    """Return name → text, families of doubling size."""
     inputs = {"stack of 200 lines": make_stack(200)}
     for size in SIZES_MB:
         count = (size << 20) // len(SERVICE_LINE % 12345)
         inputs[f"service log {size} MB"] = "".join(SERVICE_LINE % step for step in range(count)) + STACK
+        storm = "".join(
+            f"(Worker_TP0 pid=2390) ERROR error code is 10702{step % 10} in step {step}\n" for step in range(count)
+        )
+        inputs[f"storm of errors {size} MB"] = storm
         inputs[f"one line {size} MB"] = "x" * (size << 20) + "\n" + STACK
         inputs[f"repeated stack {size} MB"] = STACK * ((size << 20) // len(STACK))
     return inputs

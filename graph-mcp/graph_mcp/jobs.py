@@ -7,12 +7,14 @@ through a shell, and a leading dash in a user's value cannot become an option.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import Callable, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Callable, NamedTuple, Sequence
+
+if TYPE_CHECKING:
+    import subprocess
 
 BUNDLE = Path(__file__).resolve().parents[2]
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024
@@ -49,6 +51,8 @@ class Job:
 
     def run(self, on_progress: Callable[[float], None] | None = None) -> Outcome:
         """Run to the end, calling `on_progress` with the seconds passed about once a second."""
+        import subprocess  # only when a call is made: the server's start stays short
+
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
         with self._lock:
             if self._ended:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Sequence
 
 
-class RefusedPath(Exception):
+class RefusedPathError(Exception):
     """A path outside the roots, or one that is not there; the message says what is allowed."""
 
 
@@ -19,21 +19,21 @@ def resolve_below(roots: Sequence[Path], name: str, directories: bool = False) -
         directories: whether a folder may be named.
 
     Raises:
-        RefusedPath: climbing with `..`, outside every root, missing, or of the wrong kind.
+        RefusedPathError: climbing with `..`, outside every root, missing, or of the wrong kind.
     """
     allowed = ", ".join(str(root) for root in roots)
     if not name or "\0" in name or ".." in Path(name).parts:
-        raise RefusedPath(f"{name!r} is not accepted: give a path without '..' below {allowed}")
+        raise RefusedPathError(f"{name!r} is not accepted: give a path without '..' below {allowed}")
     path = Path(name)
     try:
         real = (path if path.is_absolute() else roots[0] / path).resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
-        raise RefusedPath(f"{name!r} does not exist below {allowed}") from None
+        raise RefusedPathError(f"{name!r} does not exist below {allowed}") from None
     if not any(root == real or root in real.parents for root in roots):
-        raise RefusedPath(
+        raise RefusedPathError(
             f"{name!r} lies outside the allowed folders ({allowed}); start the server with --root for more"
         )
     if not (real.is_file() or (directories and real.is_dir())):
         kind = "a file or folder" if directories else "a regular file"
-        raise RefusedPath(f"{name!r} is not {kind}")
+        raise RefusedPathError(f"{name!r} is not {kind}")
     return str(real)

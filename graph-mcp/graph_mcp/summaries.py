@@ -28,7 +28,10 @@ def diagnosis(record: dict[str, Any]) -> str:
 
 def codes(record: dict[str, Any]) -> str:
     """Summarise looked-up codes, one a line."""
-    return _lines(_flat(item) for item in record.get("codes", record.get("results", [])))
+    rows = []
+    for result in record["results"]:
+        rows += [f"{result['query']}: {result['status']} {result['note']}".strip(), *map(_flat, result["entries"])]
+    return _lines(rows)
 
 
 def search(record: dict[str, Any]) -> str:

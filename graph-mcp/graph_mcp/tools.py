@@ -76,7 +76,7 @@ _FILES = {
 }
 
 
-class ArgumentProblem(Exception):
+class ArgumentError(Exception):
     """Arguments that fit the schema and still make no call; the message shows the correct form."""
 
 
@@ -88,7 +88,7 @@ def _diagnose(arguments: dict[str, Any], resolve: Resolve) -> Invocation:
     files = [resolve(name) for name in arguments.get("files", [])]
     text = arguments.get("text", "")
     if not files and not text.strip():
-        raise ArgumentProblem('give the pasted report as {"text": "..."} or as {"files": ["stack.txt"]}')
+        raise ArgumentError('give the pasted report as {"text": "..."} or as {"files": ["stack.txt"]}')
     inputs = ([*files] if files else []) + (["-"] if text.strip() else [])
     return Invocation(["--output", "json", *_language(arguments), *inputs], text)
 
@@ -171,7 +171,7 @@ TOOLS: tuple[Tool, ...] = (
             query=_string("words or an error text", minLength=1, maxLength=100_000),
             limit={"type": "integer", "description": "how many of each at most", "minimum": 1, "maximum": 50},
         ),
-        "npu-graph/search/1",
+        "npu-graph/kb-search/1",
         _search,
         summaries.search,
     ),

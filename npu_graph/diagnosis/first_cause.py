@@ -61,7 +61,23 @@ _ALLOCATION = re.compile(
 _WAIT_OR_OOM = re.compile(
     r"\b1070(?:19|20|27)\b|\b50704[67]\b|OutOfMemory|Synchronize\w*WithTimeout|sync(?:hronize)? timeout", re.IGNORECASE
 )
+_SPEAKS_OF_DEVICE = re.compile(r"npu|acl|capture|replay|error code|cann|hccl")
 _OWN_ALLOCATOR = re.compile(r"NPU out of memory\. Tried to allocate")
+
+
+# A copy refused by the capture mode is logged in many healthy services; beside a device fault it is not the cause
+# (maintainers in vllm-project/vllm-ascend#11514).
+_MODE_REFUSAL = re.compile(r"\b107030\b|capture mode does not support|not relaxed", re.IGNORECASE)
+_DEVICE_CODE = re.compile(
+    r"\b5070(?:11|14|15|17|18|34|35|36|42|43|44|45)\b|model (?:stream )?execute failed", re.IGNORECASE
+)
+
+
+# Bounds that keep the work linear in a storm of error lines: lines joined to one failure, and failures looked at.
+_MAX_JOINED = 40
+_MAX_LOG_FAILURES = 400
+# The first line of a CANN block, which says nothing by itself.
+_BARE_HEADER = re.compile(r"[EW][A-Z0-9]\d{4}: (?:AclNN )?(?:Inner|Internal) [Ee]rror!?")
 
 
 class Failure(NamedTuple):
@@ -107,7 +123,7 @@ def find_first_cause(
     if not failures:
         return FirstCause(None, [])
     aside: dict[int, SetAside] = {}
-    for rule in (_rethrows, _control_flow, _chained_later, _closing_captures, _waits_after_allocation):
+    for rule in _RULES:
         for index, why in rule(failures, [i not in aside for i in range(len(failures))]):
             if index not in aside and len(aside) < len(failures) - 1:
                 aside[index] = SetAside(failures[index], why)
@@ -150,14 +166,21 @@ def _log_failures(
         if not code.code.startswith("ERR"):
             marked.setdefault(code.order, "code")
     failures: list[Failure] = []
-    last = -10
+    last, last_kind, joined = -10, "", 0
     for order in sorted(set(marked) - inside):
         text = lines[order].text.strip()
         near = order - last <= 3 and failures and failures[-1].stream == lines[order].stream
         last = order
-        if near and not (_ALLOCATION.search(text) and not _ALLOCATION.search(failures[-1].text)):
+        kind = _kind_of(text)
+        if near and joined < _MAX_JOINED and (not kind or kind == last_kind):
             failures[-1] = failures[-1]._replace(text=f"{failures[-1].text}\n{text}")
+            joined += 1
             continue
+        if len(failures) >= _MAX_LOG_FAILURES:
+            break
+        last_kind, joined = kind, 0
+        if near and _BARE_HEADER.fullmatch(failures[-1].text):
+            failures.pop()
         message = reason_of(text) or text
         failures.append(
             Failure(
@@ -167,15 +190,36 @@ def _log_failures(
     return failures
 
 
+def _kind_of(text: str) -> str:
+    """Return which of the kinds that explain one another the text is of, or ''."""
+    if _ALLOCATION.search(text):
+        return "allocation"
+    if is_device_fault(text) or _DEVICE_CODE.search(text):
+        return "fault"
+    return "refusal" if _MODE_REFUSAL.search(text) else ""
+
+
 def _rethrows(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
     found = []
     for index, item in enumerate(failures):
-        for expression, what in _RETHROWS:
-            if expression.search(f"{item.type}: {item.message[:600]}"):
-                found.append((index, what))
-                break
+        what = next(
+            (what for expression, what in _RETHROWS if expression.search(f"{item.type}: {item.message[:600]}")), ""
+        )
+        if what and not _holds_the_only_copy(failures, index):
+            found.append((index, what))
     # The last one standing is kept for its inner text, so the earliest is judged last.
     return list(reversed(found))
+
+
+def _holds_the_only_copy(failures: Sequence[Failure], index: int) -> bool:
+    """Say whether a wrapper repeats an inner error that stands nowhere else in the report: then it is the evidence."""
+    inner = _INNER_ERROR.search(failures[index].message)
+    if inner is None:
+        return False
+    text = next(group for group in inner.groups() if group).strip("'\" ")[:40].lower()
+    if not _SPEAKS_OF_DEVICE.search(text):
+        return False
+    return not any(text in other.text.lower() for position, other in enumerate(failures) if position != index)
 
 
 def _control_flow(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
@@ -243,6 +287,24 @@ def _only_wait(text: str) -> bool:
     return bool(_WAIT_OR_OOM.search(text)) and not _ALLOCATION.search(text)
 
 
+def _refusals_beside_faults(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+    """A refused copy (107030) in the log of a process whose kernel failed."""
+    if not any(_kind_of(item.text) == "fault" for item in failures):
+        return []
+    why = "a copy refused by the capture mode is common noise beside a device fault, and not its cause"
+    return [(index, why) for index, item in enumerate(failures) if _kind_of(item.text) == "refusal"]
+
+
+_RULES = (
+    _rethrows,
+    _control_flow,
+    _chained_later,
+    _closing_captures,
+    _waits_after_allocation,
+    _refusals_beside_faults,
+)
+
+
 def _choose(failures: Sequence[Failure], standing: Sequence[int]) -> int:
     """Prefer the allocation that failed, then the earliest exception or device fault, then the earliest line."""
     for index in standing:
@@ -250,7 +312,7 @@ def _choose(failures: Sequence[Failure], standing: Sequence[int]) -> int:
             return index
     for index in standing:
         item = failures[index]
-        if item.kind == "exception" or is_device_fault(item.text):
+        if item.kind == "exception" or _kind_of(item.text) == "fault":
             return index
     return standing[0]
 

@@ -35,7 +35,7 @@ _PREFIXES = tuple(
         r"\[(?P<who>(?:default|stdout|stderr)?\d{1,5})\]: ?",  # torchrun --tee
         r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?P<who>[^\]]{0,40})\] ?",  # SGLang
         r"(?:ERROR|INFO|WARNING|DEBUG|CRITICAL|FATAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]{1,120}\](?: |$)",  # vLLM
-        r"[VIWEF](?:\d{4}|\d{8}) \d\d:\d\d:\d\d\.\d{6,9} \d{1,9} [^\] ]{1,200}\] (?:\[[\w/]{1,30}\] ){0,3}",  # glog
+        r"[VIWE](?:\d{4}|\d{8}) \d\d:\d\d:\d\d\.\d{6,9} \d{1,9} [^\] ]{1,200}\] (?:\[[\w/]{1,30}\] ){0,3}",  # glog
         r"\[[VIWEF]\d{3,4} \d\d:\d\d:\d\d\.\d{6,9} [^\] ]{1,200}\] ?",  # c10 warning
         r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3,6} (?:- )?(?:[\w.]{1,60} - )?(?:ERROR|INFO|WARNING|DEBUG)(?: -|:)? ",
     )

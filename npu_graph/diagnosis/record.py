@@ -31,6 +31,9 @@ from npu_graph.source_map import SourceMap, find_places
 SCHEMA = "npu-graph/diagnosis/1"
 MAX_PATTERNS = 5
 MAX_CASES = 3
+MAX_NEAREST = 3
+# Below the threshold of a candidate: a code alone is shared by several causes.
+_NEAR_BY_CODE = 0.29
 MAX_CODES = 20
 # Below this a case shares only common words with the report.
 CASE_FROM = 0.25
@@ -72,6 +75,8 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
     decisive = known is not None
     missing = find_missing(text, primary, environment, stage.value, decisive)
     verdict = _verdict(known, best, primary, stage, missing, text)
+    if verdict == "unknown":
+        matches = _nearest(report, primary, codes, knowledge)
     if known is None and best is not None and verdict == "candidate" and primary is None:
         # Words without an error: the nearest pattern says more about the stage than single words do.
         stage = stage._replace(value=best.pattern.stage, confidence=round(best.score * 0.9, 2))
@@ -118,6 +123,26 @@ def _best_matches(report: Report, primary: Failure | None, echoes: str, knowledg
         # With the cause established, symptom words of other patterns are noise.
         matches = [match for match in matches if match.score >= 0.5]
     return [match for match in matches if match.score >= CANDIDATE_FROM][:MAX_PATTERNS]
+
+
+def _nearest(
+    report: Report, primary: Failure | None, codes: Sequence[CodeMention], knowledge: Sequence[Path]
+) -> list[Match]:
+    """Return what an unknown failure is nearest to: patterns whose symptom names its code, then single symptom words."""
+    if primary is None:
+        return []
+    patterns = load_patterns(knowledge).patterns
+    inside = {mention.code: mention for mention in codes if mention.code in primary.text and mention.code[0].isdigit()}
+    by_code = [
+        Match(pattern, _NEAR_BY_CODE, [Evidence(mention.line, mention.text)])
+        for code, mention in inside.items()
+        for pattern in patterns
+        if code in pattern.fields.get("Symptom", "")
+    ]
+    numbers = [line.number for line in report.lines]
+    by_word = match_patterns(patterns, report.text, numbers, primary.text, "")
+    known = {match.pattern.id for match in by_code}
+    return [*by_code, *(match for match in by_word if match.pattern.id not in known)][:MAX_NEAREST]
 
 
 def _verdict(
