@@ -118,6 +118,20 @@ def clean_text(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"\\u{{{ord(found.group()):x}}}", text)
 
 
+_LEFT_OUT = re.compile(r"\[\.\.\. (\d{1,15}) bytes left out \.\.\.\]")
+
+
+def shorten(text: str, limit: int = MAX_SYMPTOM_BYTES) -> str:
+    """Return the head and tail of a text too long to keep whole: still twice what clean_block keeps of it.
+
+    Redaction comes between the two, so that nothing is cut in half before it has been looked at.
+    """
+    if len(text) <= 2 * limit:
+        return text
+    left_out = len(text[limit:-limit].encode("utf-8", "replace"))
+    return f"{text[:limit]}\n[... {left_out} bytes left out ...]\n{text[-limit:]}"
+
+
 def clean_line(text: str, limit: int = MAX_LINE) -> str:
     """Return text folded to one line of at most `limit` characters."""
     folded = " ".join(clean_text(text[: limit * 8]).split())
@@ -133,21 +147,18 @@ def clean_prose(text: str, limit: int = MAX_PROSE) -> str:
 
 def clean_block(text: str, limit: int = MAX_SYMPTOM_BYTES) -> str:
     """Return text as quoted in a fence: at most `limit` bytes, head and tail kept, with a note of the rest."""
-    # An escape is up to ten times as long as its character, so the rest would be cut anyway.
-    if len(text) > 4 * limit:
-        text = text[: 2 * limit] + text[-2 * limit :]
-    lines = clean_text(text).split("\n")
-    while lines and not lines[0].strip():
-        lines.pop(0)
-    while lines and not lines[-1].strip():
-        lines.pop()
-    cleaned = "\n".join(line.rstrip() for line in lines)
+    lines = [line.rstrip() for line in clean_text(shorten(text)).split("\n")]
+    filled = [number for number, line in enumerate(lines) if line]
+    cleaned = "\n".join(lines[filled[0] : filled[-1] + 1]) if filled else ""
     data = cleaned.encode("utf-8")
     if len(data) <= limit:
         return cleaned
     half = (limit - 80) // 2
     head, tail = data[:half].decode("utf-8", "ignore"), data[-half:].decode("utf-8", "ignore")
-    left_out = len(data) - len(head.encode("utf-8")) - len(tail.encode("utf-8"))
+    dropped = data[len(head.encode("utf-8")) : len(data) - len(tail.encode("utf-8"))]
+    # What was left out before stands there as a note; its number counts, the note itself does not.
+    notes = list(_LEFT_OUT.finditer(dropped.decode("utf-8", "ignore")))
+    left_out = len(dropped) + sum(int(note.group(1)) - len(note.group()) for note in notes)
     return f"{head.rstrip()}\n[... {left_out} bytes left out ...]\n{tail}".rstrip()
 
 

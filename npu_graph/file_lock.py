@@ -15,6 +15,8 @@ from npu_graph import cli
 
 # The longest the holder of a lock may go without finishing; work under the lock takes milliseconds to seconds.
 STALE_SECONDS = 30.0
+# A lock is signed by its owner right after it is made: one that stays unsigned belongs to a process that was killed.
+UNSIGNED_SECONDS = 1.0
 WAIT_SECONDS = 120.0
 # On Windows a file that another process has open cannot be replaced for a moment.
 REPLACE_TRIES = 40
@@ -42,11 +44,9 @@ class FileLock:
             now = time.monotonic()
             if owner != seen:
                 seen, since = owner, now
-            if owner and (_owner_is_gone(owner) or now - since > self._stale_seconds):
+            allowed = self._stale_seconds if owner else min(self._stale_seconds, UNSIGNED_SECONDS)
+            if _owner_is_gone(owner) or now - since > allowed:
                 self._break(owner)
-                continue
-            if not owner and now - since > self._stale_seconds:
-                self._break(owner)  # made and never filled: its owner died in between
                 continue
             if now > deadline:
                 raise cli.CommandError(

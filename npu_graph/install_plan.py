@@ -59,6 +59,9 @@ LEFT_OUT = (
     "*~",
 )
 
+# Compiled from the case files: the user's copy is kept and written again after the swap, so it is never a conflict.
+DERIVED = "knowledge/history.md"
+
 MANIFEST_NAME = ".npu-graph-install.json"
 MANIFEST_SCHEMA = "npu-graph/install-manifest/1"
 MANIFEST_LIMIT = 8 * 1024 * 1024
@@ -297,7 +300,7 @@ def decide(path: str, base: str | None, mine: str, new: str | None, names: Names
         return [Step("replaced", path, BUNDLE, path)]
     if holds_knowledge(path):
         kept = Step("kept", path, LOCAL, path)
-        if new == base and not pending:
+        if path == DERIVED or (new == base and not pending):
             return [kept]
         return [kept, Step("conflict", names.free(path + ".new"), BUNDLE, path)]
     return [Step("saved", names.free(path + ".orig"), LOCAL, path), Step("replaced", path, BUNDLE, path)]

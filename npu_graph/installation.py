@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from npu_graph import bundle as bundle_files
+from npu_graph.case_store import compile_history
 from npu_graph.install_plan import (
     BASE_FOLDER,
     BUNDLE,
     BUNDLE_NAME,
+    DERIVED,
     LOCAL,
     MANIFEST_NAME,
     MANIFEST_SCHEMA,
@@ -157,6 +159,8 @@ def stage(bundle: Path, target: Path, work: Path, outcome: Outcome, shipped: Map
         elif step.origin == LOCAL:
             copy_kept(target / step.source, new / step.path)
     kept = {step.path for step in outcome.steps if step.action == "kept"}
+    if DERIVED in kept and (new / "knowledge" / "cases").is_dir():
+        compile_history(new / "knowledge")
     for path in filter(holds_knowledge, shipped):
         base = target / BASE_FOLDER / path
         if path not in kept:

@@ -43,6 +43,12 @@ WRITER = textwrap.dedent(
 )
 
 
+# Minutes, not seconds: the full numbers run when they are asked for.
+LONG = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(os.environ.get("NPU_GRAPH_SLOW") != "1", reason="set NPU_GRAPH_SLOW=1 to run it"),
+]
 # A folder that grows through many kills only makes the reading slow.
 KILLS_PER_FOLDER = 20
 
@@ -129,7 +135,7 @@ def test_an_id_is_never_used_twice(tmp_path: Path) -> None:
 # --- many writers ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [50, pytest.param(500, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("number", [50, pytest.param(500, marks=LONG)])
 def test_sixteen_writers_at_once_lose_nothing(number: int, tmp_path: Path) -> None:
     writers = [start_writer(tmp_path, writer, number) for writer in range(16)]
     recorded: set[str] = set()
@@ -145,7 +151,7 @@ def test_sixteen_writers_at_once_lose_nothing(number: int, tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kill -9 is a POSIX signal")
-@pytest.mark.parametrize("kills", [40, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("kills", [40, pytest.param(200, marks=LONG)])
 def test_a_kill_at_any_moment_leaves_every_earlier_case_readable(kills: int, tmp_path: Path) -> None:
     maker = random.Random(kills)
     for first in range(0, kills, KILLS_PER_FOLDER):

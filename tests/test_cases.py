@@ -118,8 +118,11 @@ def test_a_huge_symptom_is_bounded_with_head_tail_and_a_note(size: int, unit: st
     assert kept.startswith("HEAD")
     assert kept.endswith("TAIL")
     assert clean_block(kept) == kept
-    if size > MAX_SYMPTOM_BYTES:
-        assert re.search(r"\n\[\.\.\. \d+ bytes left out \.\.\.\]\n", kept)
+    if unit == "x" and size > MAX_SYMPTOM_BYTES:
+        note = re.search(r"\n\[\.\.\. (\d+) bytes left out \.\.\.\]\n", kept)
+        assert note
+        # Each of the two cuts adds up to two line ends of its own.
+        assert abs(len(text) - (len(kept) - len(note.group())) - int(note.group(1))) <= 4
 
 
 BROKEN = """# top
@@ -231,7 +234,7 @@ def test_an_entry_written_by_hand_into_history_md_is_read_too(tmp_path: Path) ->
 def another_run(stack: str) -> str:
     """The same failure elsewhere: other paths, process numbers, line numbers and log prefixes."""
     changed = stack.replace("/usr/lib/python3.11/", "/opt/conda/envs/x/lib/python3.9/").replace("line 359", "line 401")
-    changed = changed.replace("pid=77", "pid=90210").replace("/home/user/", "/work/")
+    changed = changed.replace("pid=77", "pid=90210").replace("/home/user/", "/srv/")
     return "\n".join(
         f"(EngineCore_DP0 pid=31774) ERROR 11-03 04:02:21 [core.py:710] {line}" for line in changed.split("\n")
     )
@@ -393,6 +396,7 @@ def test_a_diagnosis_does_not_wait_for_the_index(many: Path, monkeypatch: pytest
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.skipif(os.environ.get("NPU_GRAPH_SLOW") != "1", reason="set NPU_GRAPH_SLOW=1 to run it")
 def test_twenty_thousand_cases_are_searched_in_a_third_of_a_second(tmp_path: Path) -> None:
     maker = random.Random(6)
     keep(tmp_path, *(synthetic(number, maker) for number in range(20_000)))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple, Sequence
 
 import pytest
 
-from npu_graph import bundle
+from npu_graph import bundle, cli
 from npu_graph.case_format import parse_cases
 from npu_graph.cases import read_cases
 
@@ -62,37 +65,73 @@ DIAGNOSIS = {
 }
 
 
-class Done:
+class Done(NamedTuple):
     """What one call of kb.py gave back."""
 
-    def __init__(self, process: subprocess.CompletedProcess[str]) -> None:
-        self.code, self.out, self.err = process.returncode, process.stdout, process.stderr
+    code: int
+    out: str
+    err: str
 
     @property
     def json(self) -> dict[str, object]:
         return json.loads(self.out)
 
 
-@pytest.fixture
-def kb(tmp_path: Path):
-    """Run kb.py as a user would, writing below tmp_path."""
+def run_process(python: str, arguments: Sequence[str], stdin: str, folder: Path, environment: dict[str, str]) -> Done:
+    done = subprocess.run(
+        [python, "-I", "-S", str(SCRIPT), *arguments],
+        input=stdin,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        cwd=folder,
+        env=environment,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
 
-    def call(*arguments: str, stdin: str = "", python: str = sys.executable, **variables: str) -> Done:
-        folder, cache = tmp_path / "kb", tmp_path / "tmp"
-        cache.mkdir(exist_ok=True)
-        environment = {**os.environ, "NPU_GRAPH_KNOWLEDGE": str(folder), "TMPDIR": str(cache), **variables}
-        done = subprocess.run(
-            [python, "-I", "-S", str(SCRIPT), *arguments],
-            input=stdin,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=60,
-            cwd=tmp_path,
-            env=environment,
-        )
-        assert "Traceback" not in done.stderr
-        assert done.stderr.count("\n") <= 1 or "--show-redactions" in arguments
-        return Done(done)
+
+def run_here(arguments: Sequence[str], stdin: str) -> Done:
+    """Run kb.py's main in this process: the same answers, without the start of a process for each."""
+    sys.path.insert(0, str(SCRIPT.parent))
+    try:
+        import kb as script
+    finally:
+        sys.path.pop(0)
+    outputs = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
+    code = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode("utf-8")), encoding="utf-8"))
+        patch.setattr(sys, "stdout", outputs[0])
+        patch.setattr(sys, "stderr", outputs[1])
+        patch.setattr(sys, "argv", [str(SCRIPT)])
+        try:
+            cli.run(script.main, list(arguments))
+        except SystemExit as end:
+            code = int(end.code or 0)
+    for output in outputs:
+        output.flush()
+    return Done(code, *(output.buffer.getvalue().decode("utf-8") for output in outputs))  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def kb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Run kb.py as a user would, writing below tmp_path."""
+    cache = tmp_path / "tmp"
+    cache.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(cache))
+
+    def call(*arguments: str, stdin: str = "", python: str = "", **variables: str) -> Done:
+        chosen = {"NPU_GRAPH_KNOWLEDGE": str(tmp_path / "kb"), "TMPDIR": str(cache), **variables}
+        if python:
+            done = run_process(python, arguments, stdin, tmp_path, {**os.environ, **chosen})
+        else:
+            for name, value in chosen.items():
+                monkeypatch.setenv(name, value)
+            done = run_here(arguments, stdin)
+        assert "Traceback" not in done.err
+        assert done.err.count("\n") <= 1 or "--show-redactions" in arguments
+        return done
 
     call.folder = tmp_path / "kb"  # type: ignore[attr-defined]
     return call
@@ -300,7 +339,7 @@ def test_recorders_at_once_all_succeed(kb) -> None:
         # Different failures: one word of each is its own.
         words = [f"{letter}{number}" for letter in ("gnu", "kudu", "eland", "oryx")]
         symptom = "\n".join(f"{word.title()}Error: {word} is not {word}able by {word}_{word}" for word in words)
-        return kb("record", *FIELDS, "--symptom", symptom, "--force", "--output", "json")
+        return kb("record", *FIELDS, "--symptom", symptom, "--force", "--output", "json", python=sys.executable)
 
     with ThreadPoolExecutor(8) as pool:
         done = list(pool.map(one, range(16)))
@@ -330,7 +369,24 @@ def test_the_recorded_case_is_found_and_shown(kb) -> None:
     assert kb("show", identity).out.startswith(f"## {identity} — QuaggaError")
     assert kb("show", identity[:14]).out.startswith(f"## {identity}")
     answer = kb("search", "okapi bus", "--output", "json").json
-    assert (answer["schema"], answer["cases"][0]["id"]) == ("npu-graph/kb-search/1", identity)  # type: ignore[index]
+    assert (answer["schema"], answer["cases"][0]["id"]) == ("npu-graph/search/1", identity)  # type: ignore[index]
+
+
+def test_every_json_answer_names_its_schema_after_its_command(kb) -> None:
+    identity = record(kb)
+    answers = {
+        "record": kb("record", *FIELDS, "--symptom", STACK, "--output", "json"),
+        "search": kb("search", "okapi", "--output", "json"),
+        "show": kb("show", identity, "--output", "json"),
+        "list": kb("list", "--output", "json"),
+        "stats": kb("stats", "--output", "json"),
+        "check": kb("check", "--output", "json"),
+        "compile": kb("compile", "--output", "json"),
+        "retire": kb("retire", identity, "--why", "x", "--output", "json"),
+    }
+    assert {name: done.json["schema"] for name, done in answers.items()} == {
+        name: f"npu-graph/{name}/1" for name in answers
+    }
 
 
 def test_a_search_also_names_the_patterns_that_match(kb) -> None:

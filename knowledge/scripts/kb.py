@@ -8,6 +8,12 @@ Reads the shipped knowledge and every overlay; writes to $NPU_GRAPH_KNOWLEDGE, e
 it can be written, else to .npu-graph/knowledge/ of the project. A case is one file in cases/; history.md is compiled
 from them. Secrets and names are hidden before anything is written. Never asks a question.
 
+JSON (schema npu-graph/COMMAND/1): record has recorded, and id, file, history, undo, new_pattern {needed, reason,
+cases}, notes, or else duplicates [{id, title, score}]; search cases [{id, title, score, status}] and patterns
+[{id, title}]; show case, or id, title, fields, signature of a pattern; list total and cases; check patterns, cases and
+problems [{file, line, message}]; promote id, cases, signature, dropped, text, file, or groups; import added, unchanged,
+kept_ours, refused, notes; export writes npu-graph/cases/1.
+
 Exit codes: 0 done, 1 the answer is negative (duplicate, not found, check failed), 2 wrong usage, 3 no usable input,
 4 the knowledge folder cannot be written, 5 internal error.
 """

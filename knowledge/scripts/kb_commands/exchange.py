@@ -6,7 +6,6 @@ import argparse
 import json
 from pathlib import Path
 
-from kb_commands.output import Command, answer, notes_text
 from npu_graph import bundle, cli
 from npu_graph.case_exchange import export_cases, import_cases, read_exchange
 from npu_graph.case_format import STATUSES
@@ -14,6 +13,8 @@ from npu_graph.cases import read_cases
 from npu_graph.file_lock import write_atomically
 from npu_graph.patterns import STAGES
 from npu_graph.redaction import Redactor, machine_names
+
+from .output import Command, answer, notes_text
 
 # How many refused cases are named.
 SHOWN = 20

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kb_commands.output import Command, answer, no_options, notes_text
 from npu_graph import bundle, case_check, case_record, case_store, cli
 from npu_graph.redaction import Redactor, machine_names
+
+from .output import Command, answer, no_options, notes_text
 
 
 def add_retire_options(parser: argparse.ArgumentParser) -> None:

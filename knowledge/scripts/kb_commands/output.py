@@ -26,7 +26,7 @@ def no_options(parser: argparse.ArgumentParser) -> None:
 def answer(arguments: argparse.Namespace, record: dict[str, Any], text: str, whole: bool = False) -> None:
     """Print the answer in the form asked for, bounded unless it is to be `whole`."""
     if arguments.output == "json":
-        cli.write_json({"schema": f"npu-graph/kb-{arguments.command}/1", **record})
+        cli.write_json({"schema": f"npu-graph/{arguments.command}/1", **record})
     else:
         cli.write_text(text if whole else cli.bound_output(text))
 

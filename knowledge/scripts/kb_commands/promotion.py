@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import Sequence
 
-from kb_commands.output import Command, answer
 from npu_graph import bundle, cli
 from npu_graph.case_format import Case, clean_line
 from npu_graph.case_record import CASES_FOR_A_PATTERN, SAME_SIGNATURE_FROM, matching_patterns, named_case
 from npu_graph.cases import read_cases, similar_cases
 from npu_graph.pattern_promotion import propose_pattern, write_pattern
 from npu_graph.patterns import Pattern, load_patterns
+
+from .output import Command, answer
 
 SHOWN = 10
 

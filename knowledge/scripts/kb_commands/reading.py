@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any, Callable
 
-from kb_commands.output import Command, answer, case_as_json, no_options, table
 from npu_graph import bundle, case_record, cli
-from npu_graph.case_format import STATUSES, Case, clean_case, clean_line, render_case
+from npu_graph.case_format import STATUSES, Case, clean_case, clean_line, clean_text, render_case
 from npu_graph.cases import CaseBase, read_cases, similar_cases
-from npu_graph.patterns import OWNERS, STAGES, load_patterns
+from npu_graph.patterns import OWNERS, STAGES, load_patterns, search_patterns
+
+from .output import Command, answer, case_as_json, no_options, table
 
 # A page of a list; --all prints everything.
 LIST_LIMIT = 50
@@ -46,7 +47,9 @@ def run_search(arguments: argparse.Namespace) -> int:
     found = similar_cases(text, folders=folders, limit=arguments.limit, seconds=None)
     patterns = load_patterns(folders).patterns
     hits = set(case_record.matching_patterns(text, patterns))
+    by_words = search_patterns(patterns, text, arguments.limit)
     matched = [pattern for pattern in patterns if pattern.id in hits]
+    matched += [pattern for pattern in by_words if pattern.id not in hits]
     rows = [(case.id, f"{points:.2f}", case.status, case.stage, clean_line(case.title, 100)) for case, points in found]
     rows += [(pattern.id, "", "pattern", pattern.stage, clean_line(pattern.title, 100)) for pattern in matched]
     record = {
@@ -85,7 +88,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 def _section(path: Path, line: int) -> str:
     lines = path.read_text(encoding="utf-8-sig").splitlines()[line - 1 :]
     end = next((n for n, text in enumerate(lines[1:], 1) if re.match(r"#{1,3} ", text)), len(lines))
-    return "\n".join(lines[:end]).rstrip()
+    return clean_text("\n".join(lines[:end]).rstrip())
 
 
 def run_list(arguments: argparse.Namespace) -> int:

@@ -7,13 +7,14 @@ import json
 import sys
 from typing import Sequence
 
-from kb_commands.output import Command, answer, case_as_json, notes_text
 from npu_graph import case_record, cli
 from npu_graph.case_files import HISTORY_FILE
 from npu_graph.case_format import STATUSES, Case, clean_line, render_case
 from npu_graph.case_store import today
 from npu_graph.patterns import LAYERS, OWNERS, STAGES
 from npu_graph.redaction import Redactor, machine_names
+
+from .output import Command, answer, case_as_json, notes_text
 
 # How many look-alikes are named.
 SHOWN = 5
