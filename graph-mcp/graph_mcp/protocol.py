@@ -10,11 +10,11 @@ import threading
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
-from graph_mcp import prompts, resources, tools
-from graph_mcp.arguments import find_problem
-from graph_mcp.jobs import Job
-from graph_mcp.roots import RefusedPathError, resolve_below
-from graph_mcp.wire import (
+from . import prompts, resources, tools
+from .arguments import find_problem
+from .jobs import Job
+from .roots import RefusedPathError, resolve_below
+from .wire import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,

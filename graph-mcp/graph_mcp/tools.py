@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple, Sequence
 
-from graph_mcp import summaries
+from . import summaries
 
 MAX_TEXT = 2_000_000
 MAX_FILES = 32

@@ -93,7 +93,7 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
         },
         "layer": {"value": layer.value, "confidence": layer.confidence, "evidence": _evidence(layer.evidence)},
         "owner": {"value": owner.value, "confidence": owner.confidence},
-        "first_cause": _first_cause_record(primary, cause.wrapped_by),
+        "first_cause": _first_cause_record(primary, cause.wrapped_by, language),
         "error_codes": _code_records(codes, cause, CodeBook.load(knowledge)),
         "patterns": [_pattern_record(match, language) for match in matches],
         "cases": _case_records(text, codes, primary, knowledge),
@@ -168,7 +168,7 @@ def _evidence(items: Sequence[Evidence]) -> list[dict[str, Any]]:
     return [{"line": item.line, "text": item.text} for item in items]
 
 
-def _first_cause_record(primary: Failure | None, aside: Sequence[SetAside]) -> dict[str, Any] | None:
+def _first_cause_record(primary: Failure | None, aside: Sequence[SetAside], language: str) -> dict[str, Any] | None:
     if primary is None:
         return None
     frame = primary.frames[-1] if primary.frames else None
@@ -182,7 +182,7 @@ def _first_cause_record(primary: Failure | None, aside: Sequence[SetAside]) -> d
                 "type": item.failure.type,
                 "message": item.failure.message[:200],
                 "line": item.failure.line,
-                "why": item.why,
+                "why": item.why.zh if language == "zh" else item.why.en,
             }
             for item in aside[:10]
         ],
