@@ -18,7 +18,7 @@ from npu_graph.diagnosis.classification import (
     decide_owner,
     decide_stage,
 )
-from npu_graph.diagnosis.environment import find_environment
+from npu_graph.diagnosis.environment import find_environment, find_releases
 from npu_graph.diagnosis.error_lines import CodeMention, find_call_sites, find_codes, find_log_errors
 from npu_graph.diagnosis.first_cause import Failure, FirstCause, SetAside, find_first_cause
 from npu_graph.diagnosis.missing import Item, as_records, find_missing
@@ -26,6 +26,7 @@ from npu_graph.diagnosis.reading import Report, read_report
 from npu_graph.diagnosis.report import compose_report
 from npu_graph.diagnosis.tracebacks import find_exceptions
 from npu_graph.patterns import CANDIDATE_FROM, KNOWN_FROM, Evidence, Match, load_patterns, match_patterns
+from npu_graph.source_map import SourceMap, find_places
 
 SCHEMA = "npu-graph/diagnosis/1"
 MAX_PATTERNS = 5
@@ -69,6 +70,8 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
     layer = decide_layer(report.lines, primary, pattern, score)
     owner = decide_owner(text, primary, pattern, layer.value)
     environment = find_environment(text)
+    source_map = SourceMap.load(knowledge)
+    releases, environment["torch_npu_inferred"] = find_releases(environment, find_places(text), source_map)
     decisive = known is not None
     missing = find_missing(text, primary, environment, stage.value, decisive)
     verdict = _verdict(known, best, primary, stage, missing, text)
@@ -94,7 +97,7 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
         "error_codes": _code_records(codes, cause, CodeBook.load(knowledge)),
         "patterns": [_pattern_record(match, language) for match in matches],
         "cases": _case_records(text, codes, primary, knowledge),
-        "anchors": find_anchors(primary, sites, pattern, environment["torch_npu"]),
+        "anchors": find_anchors(primary, sites, pattern, environment["torch_npu"], source_map, releases),
         "environment": environment,
         "missing": as_records(missing, language),
         "report": {},
