@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from drive_plan import make_inputs
 
 HERE = Path(__file__).parent
 SERVER = ROOT / "graph-mcp" / "server.py"
@@ -30,6 +31,7 @@ def test_an_official_client_drives_everything(
     python = Path(os.environ.get(variable) or ROOT / folder / "bin" / "python")
     if not python.is_file():
         pytest.skip(f"no Python with that client; `make {folder}` makes one")
+    make_inputs(tmp_path)
     command = [str(python), str(HERE / script), str(SERVER), str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, cwd=HERE)
     assert result.returncode == 0, result.stderr[-2000:]
