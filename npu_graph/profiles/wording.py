@@ -147,6 +147,7 @@ CHINESE = {
     "medium": "中",
     "low": "低",
     "of step": "（占步长）",
+    "of window": "（占窗口）",
     "of idle": "（占空闲）",
     "of kernels": "（占算子数）",
     "of idle with evidence": "（占有证据的空闲）",
