@@ -304,6 +304,7 @@ def _too_few(profile: Profile, steps: Steps, replays: int) -> list[Fact]:
 
 
 def _padding_verdict(scope: Scope, padded: dict[str, Any]) -> Verdict:
+    sure = padded["source"] == "real_size"
     return Verdict(
         "padding_waste",
         scope.name,
@@ -312,7 +313,9 @@ def _padding_verdict(scope: Scope, padded: dict[str, Any]) -> Verdict:
             Fact("captured_size", padded["graph_size"], "tokens", None),
             Fact("real_size", padded["eager_size"], "tokens", None),
         ],
-        "the graph computes rows that no request filled",
-        MEDIUM,
+        "the graph computes rows that no request filled"
+        if sure
+        else "the graph computes more rows than eager did in the same block; padding, if both ran the same requests",
+        HIGH if sure else MEDIUM,
         "add capture sizes near the real batch sizes (capture_budget.py --from-log proposes them)",
     )

@@ -318,7 +318,9 @@ def _block(page: _Page, block: dict[str, Any], level: str) -> None:
         high=high,
     )
     if not block["conclusive"]:
-        page.line(page.say("(indicative only: interval includes 1 or fewer than 5 blocks)"))
+        page.line(
+            page.say("(indicative only: the interval includes 1, fewer than 5 blocks, or shapes were not recorded)")
+        )
     page.sentence("pair_coverage", model=percent(coverage["by_model"]), stream=percent(coverage["by_stream"]))
     rows = [
         (page.word(name), eager[side_key], graph[side_key], change[change_key])
