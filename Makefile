@@ -42,6 +42,11 @@ lint: $(VENV)/.installed ## ruff: style and import order
 types: $(VENV)/.installed ## mypy on the shared package
 	$(BIN)/mypy
 
+.PHONY: crosscheck
+crosscheck: $(VENV)/.installed ## our profile sums against MindStudio's msprof-analyze
+	$(BIN)/python tools/install_extras.py crosscheck
+	$(BIN)/python -m pytest -m crosscheck
+
 demo: ## one diagnosis of a shipped example, with bare Python
 	$(PYTHON) graph-mode-diagnostics/scripts/diagnose.py graph-mode-diagnostics/examples/default_stream.txt
 

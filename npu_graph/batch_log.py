@@ -26,6 +26,8 @@ _FINISHED = (b"apturing finished in ", re.compile(rb"finished in (\d{1,6}) secs?
 _FORMULA_LINE = (b"maximum supported batch sizes", re.compile(rb"batch sizes for ACL graph: (\d{1,6})"))
 _PROGRESS = (b"Capturing ", re.compile(rb"Capturing (?:ACL|CUDA).{0,400}?(\d{1,5})/(\d{1,5}) \["))
 _MAX_LINE = 64 * 1024
+# What is looked for stands near the head of its line; a longer line is not searched to its end.
+_SEARCHED = 4096
 
 
 class BatchLog:
@@ -101,7 +103,8 @@ def _lines(source: BinaryIO) -> Iterator[bytes]:
         line = reader.readline(_MAX_LINE)
         if not line:
             return
-        yield from line.split(b"\r")  # progress bars overwrite themselves
+        # Progress bars overwrite themselves with carriage returns.
+        yield from (part[:_SEARCHED] for part in line.split(b"\r"))
 
 
 def _take(log: BatchLog, line: bytes) -> None:

@@ -121,7 +121,8 @@ def _keep(settings: dict[str, Any], key: str, option: str, value: str) -> None:
 def _integer(option: str, text: str) -> int:
     cleaned = text.strip()
     if not (cleaned.isdigit() and cleaned.isascii()) or len(cleaned) > 9:
-        raise cli.CommandError(f"{option} needs whole numbers, not {cli.one_line(text, 40)!r}")
+        shown = cli.one_line(text, 40)
+        raise cli.CommandError(f"{option} needs whole numbers, not {shown!r}; put values in place of shell variables")
     return int(cleaned)
 
 

@@ -21,19 +21,15 @@ from typing import Any, Sequence
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from npu_graph import cli
-from npu_graph.batch_log import BatchLog, read_batch_log
-from npu_graph.capture_budget import DEVICES, FITS, MODES, Setup, plan
-from npu_graph.capture_sizes import choose_sizes, default_largest, default_sizes, padding_cost
+from npu_graph.batch_log import read_batch_log
+from npu_graph.capture_budget import DEVICES, FITS, MODES
+from npu_graph.capture_plan import DEFAULT_MODE, plan_capture
 from npu_graph.serve_command import read_command
 
 EXAMPLES = (
     "capture_budget.py --layers 48 --mode PIECEWISE --sizes 1,2,4,8,16,32 --tp 4 --hdk 25.2.3 --cann 8.3.RC1",
     "capture_budget.py --command 'vllm serve /models/q -tp 4 --max-num-seqs 64' --layers 64 --from-log serve.log",
 )
-# vLLM's and vLLM-Ascend's own default (graph_mode.md, "How Graph Mode Works on Ascend").
-DEFAULT_MODE = "FULL_AND_PIECEWISE"
-# Numbers of sizes whose padding is shown beside the configured list.
-_COUNTS = (4, 8, 16, 32)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,15 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings[name] = getattr(options, name) or settings.get(name, False)
     if options.sizes:
         settings["sizes"] = _sizes(options.sizes)
-    chosen_by = _fill_defaults(settings)
-    record = plan(Setup(**settings))
-    record["sizes_from"] = chosen_by
     log = read_batch_log(options.from_log) if options.from_log else None
-    batches = _batches(options, log, settings.get("speculative_tokens", 0))
-    if log is not None:
-        record["memory"]["from_log"] = log.record()
-    if batches:
-        record["padding"] = _padding(record, batches, 1 + settings.get("speculative_tokens", 0))
+    record = plan_capture(settings, _batches(options.batches), log)
     if options.output == "json":
         cli.write_json(record)
     else:
@@ -119,80 +108,18 @@ def _sizes(text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _fill_defaults(settings: dict[str, Any]) -> str:
-    """Complete what the command leaves to the framework; return where the sizes come from."""
-    settings.setdefault("mode", DEFAULT_MODE)
-    if settings["mode"] not in MODES:
-        raise cli.CommandError(
-            f"cudagraph_mode {cli.one_line(str(settings['mode']), 40)} is none of {', '.join(MODES)}"
-        )
-    if not settings.get("layers"):
-        raise cli.CommandError(
-            "the number of layers is unknown: give --layers (num_hidden_layers in the model's config.json)"
-        )
-    for name in ("tp", "dp", "pp", "pcp", "dcp"):
-        settings[name] = max(1, settings.get(name, 1))
-    chosen_by = "given"
-    if settings.get("sizes") is None:
-        largest = settings.get("max_capture_size") or 0
-        if not largest:
-            if not settings.get("max_num_seqs"):
-                raise cli.CommandError(
-                    "no capture sizes: give --sizes, or --max-num-seqs to derive the framework's own"
-                )
-            largest = default_largest(settings["max_num_seqs"], settings.get("speculative_tokens", 0))
-        settings["sizes"] = default_sizes(largest)
-        # The framework builds this list from the maximum, so the two cannot contradict each other.
-        settings["max_capture_size"] = 0
-        chosen_by = f"framework default up to {largest}"
-    if any(size < 1 for size in settings["sizes"]) or len(settings["sizes"]) > 10_000:
-        raise cli.CommandError("capture sizes are whole numbers from 1 on, at most 10000 of them")
-    return chosen_by
-
-
-def _batches(options: argparse.Namespace, log: BatchLog | None, speculative: int) -> dict[int, int]:
-    if options.batches:
-        batches: dict[int, int] = {}
-        for part in re.split(r"[,\s]+", options.batches.strip()):
-            found = re.fullmatch(r"([0-9]{1,7})(?::([0-9]{1,9}))?", part)
-            if not found or not int(found.group(1)):
-                raise cli.CommandError(f"--batches: {cli.one_line(part, 40)!r} is no SIZE or SIZE:WEIGHT")
-            batches[int(found.group(1))] = batches.get(int(found.group(1)), 0) + int(found.group(2) or 1)
-        if not sum(batches.values()):
-            raise cli.CommandError("--batches: all weights are zero")
-        return batches
-    if log is None:
-        return {}
-    if log.tokens:
-        return log.tokens
-    return {requests * (1 + speculative): count for requests, count in log.running.items()}
-
-
-def _padding(record: dict[str, Any], batches: dict[int, int], multiple: int) -> dict[str, Any]:
-    sizes = record["sizes"]
-    fitting = record["old_stream_budget"]["max_sizes"]
-    counts = sorted({count for count in (*_COUNTS, fitting, len(sizes)) if 0 < count <= 64})
-    rows = [_row("configured", sizes, batches)] if sizes else []
-    for count in counts:
-        chosen = choose_sizes(batches, count, multiple)
-        if len(chosen) == count or count == counts[0]:
-            rows.append(_row(f"best {len(chosen)}", chosen, batches))
-    return {
-        "steps": sum(batches.values()),
-        "distinct_batches": len(batches),
-        "largest_batch": max(batches),
-        "choices": rows,
-    }
-
-
-def _row(name: str, sizes: list[int], batches: dict[int, int]) -> dict[str, Any]:
-    cost = padding_cost(sizes, batches)
-    return {
-        "name": name,
-        "sizes": sizes,
-        "padded_share": round(cost.padded_share, 4),
-        "eager_share": round(cost.eager_share, 4),
-    }
+def _batches(text: str | None) -> dict[int, int] | None:
+    if not text:
+        return None
+    batches: dict[int, int] = {}
+    for part in re.split(r"[,\s]+", text.strip()):
+        found = re.fullmatch(r"([0-9]{1,7})(?::([0-9]{1,9}))?", part)
+        if not found or not int(found.group(1)):
+            raise cli.CommandError(f"--batches: {cli.one_line(part, 40)!r} is no SIZE or SIZE:WEIGHT")
+        batches[int(found.group(1))] = batches.get(int(found.group(1)), 0) + int(found.group(2) or 1)
+    if not sum(batches.values()):
+        raise cli.CommandError("--batches: all weights are zero")
+    return batches
 
 
 def _report(record: dict[str, Any], markdown: bool) -> str:

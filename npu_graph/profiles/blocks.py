@@ -26,6 +26,8 @@ MIN_BLOCKS = 3
 ENOUGH_BLOCKS = 5
 # A level is good enough when blocks hold this share of the smaller profile's kernels.
 _GOOD_SHARE = 0.6
+# When more kernels than this are without shapes, the match is one by type, whatever level found it.
+_MOSTLY = 0.5
 _MAX_KERNELS = 100_000
 _MAX_ANCHORS = 24
 _HASH_MASK = (1 << 64) - 1
@@ -109,6 +111,8 @@ def find_blocks(sides: Sequence[Side]) -> Blocks:
             best = Blocks(level, anchor, _measure(sides, found))
         if best_share >= _GOOD_SHARE:
             break
+    if best.groups and _share_of(sides[0], bare) > _MOSTLY:
+        best = best._replace(level=TYPE)
     return best
 
 
@@ -117,6 +121,13 @@ def _types_without_shapes(side: Side) -> set[str]:
     table = side.profile.table
     pairs = {(table.number_of("type", i), table.number_of("shapes", i)) for i in side.use.order}
     return {plain_type(table.texts.values[type_]) for type_, shapes in pairs if not table.texts.values[shapes]}
+
+
+def _share_of(side: Side, types: set[str]) -> float:
+    """Return the share of kernels that are of these types."""
+    table = side.profile.table
+    numbers = {number for number, text in enumerate(table.texts.values) if plain_type(text) in types}
+    return sum(table.number_of("type", index) in numbers for index in side.use.order) / len(side.use.order)
 
 
 def _keys(side: Side, level: str, bare: set[str]) -> _KeyTable:

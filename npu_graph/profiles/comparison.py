@@ -7,6 +7,7 @@ from typing import Any
 from npu_graph.profiles.blocks import (
     ENOUGH_BLOCKS,
     EXACT,
+    TYPE,
     Block,
     BlockGroup,
     Blocks,
@@ -58,7 +59,12 @@ def _group(blocks: Blocks, group: BlockGroup, graph: Side, eager: Side) -> dict[
         "eager": _side_record(right),
         "speedup": round(interval.value, 3) if interval else None,
         "speedup_interval": [round(interval.low, 3), round(interval.high, 3)] if interval else None,
-        "conclusive": bool(interval and not interval.includes_one and min(len(left), len(right)) >= ENOUGH_BLOCKS),
+        "conclusive": bool(
+            interval
+            and not interval.includes_one
+            and min(len(left), len(right)) >= ENOUGH_BLOCKS
+            and blocks.level != TYPE
+        ),
         "difference_us": {"total": to_us(_mean(left, "period") - _mean(right, "period")), **parts},
         "coverage": {
             "by_model": _share(left, "by_model", group.kernels),
@@ -185,6 +191,7 @@ def _padding(graph: Side, eager: Side, left: list[Block], right: list[Block]) ->
         "graph_size": round(sum(row[0] * row[2] for row in rows) / time, 2),
         "eager_size": round(sum(row[1] * row[2] for row in rows) / time, 2),
         "padded_share": round(share, 4),
+        "source": "eager_profile",
     }
 
 

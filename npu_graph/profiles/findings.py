@@ -104,8 +104,8 @@ def judge(profile: Profile, use: GraphUse, steps: Steps, scope: Scope, padded: d
 def _judge_bound(profile: Profile, scope: Scope) -> list[Verdict]:
     n = len(scope.steps) if scope.name != WHOLE_WINDOW else 1
     base = [
-        Fact("idle_share", round(scope.share(scope.idle), 4), "of step", n),
-        Fact("busy_share", round(scope.share(scope.busy), 4), "of step", n),
+        Fact("idle_share", round(scope.share(scope.idle), 4), scope.unit, n),
+        Fact("busy_share", round(scope.share(scope.busy), 4), scope.unit, n),
     ]
     if scope.window <= 0:
         return []
@@ -128,8 +128,8 @@ def _judge_bound(profile: Profile, scope: Scope) -> list[Verdict]:
 
 def _communication_verdict(profile: Profile, scope: Scope, n: int) -> Verdict:
     facts = [
-        Fact("exposed_share", round(scope.share(scope.exposed), 4), "of step", n),
-        Fact("idle_share", round(scope.share(scope.idle), 4), "of step", n),
+        Fact("exposed_share", round(scope.share(scope.exposed), 4), scope.unit, n),
+        Fact("idle_share", round(scope.share(scope.idle), 4), scope.unit, n),
     ]
     times = profile.communication
     if times.get("elapse_ms"):
@@ -275,7 +275,7 @@ def _judge_use(profile: Profile, use: GraphUse, steps: Steps, scope: Scope) -> l
                 [
                     Fact("coverage_by_stream", round(share, 4), "of kernels", scope.kernels),
                     Fact("replays", replays, "in window", None),
-                    Fact("edge_share", round(scope.share(edges), 4), "of step", len(scope.steps)),
+                    Fact("edge_share", round(scope.share(edges), 4), scope.unit, len(scope.steps)),
                 ],
                 "kernels outside the graph are launched one by one and cut the step at every seam",
                 HIGH,
@@ -304,6 +304,7 @@ def _too_few(profile: Profile, steps: Steps, replays: int) -> list[Fact]:
 
 
 def _padding_verdict(scope: Scope, padded: dict[str, Any]) -> Verdict:
+    sure = padded["source"] == "real_size"
     return Verdict(
         "padding_waste",
         scope.name,
@@ -312,7 +313,9 @@ def _padding_verdict(scope: Scope, padded: dict[str, Any]) -> Verdict:
             Fact("captured_size", padded["graph_size"], "tokens", None),
             Fact("real_size", padded["eager_size"], "tokens", None),
         ],
-        "the graph computes rows that no request filled",
-        MEDIUM,
+        "the graph computes rows that no request filled"
+        if sure
+        else "the graph computes more rows than eager did in the same block; padding, if both ran the same requests",
+        HIGH if sure else MEDIUM,
         "add capture sizes near the real batch sizes (capture_budget.py --from-log proposes them)",
     )

@@ -102,4 +102,4 @@ def padding_from_size(profile: Profile, use: GraphUse, real_size: float) -> dict
         return None
     captured = max(time_of, key=lambda size: (time_of[size], size))
     share = max(0.0, 1 - real_size / captured)
-    return {"graph_size": captured, "eager_size": real_size, "padded_share": round(share, 4)}
+    return {"graph_size": captured, "eager_size": real_size, "padded_share": round(share, 4), "source": "real_size"}

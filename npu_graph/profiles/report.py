@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any, Sequence
 
 from npu_graph.profiles.wording import FACTS, HEADINGS, LINES, PLACES, VERDICT_TEXTS, WORDS, translate
 
 Row = Sequence[object]
+# Longest cell of a text table; kernel names with shapes are longer.
+_CELL = 60
 
 
 def write_report(record: dict[str, Any], style: str, lang: str) -> str:
@@ -36,12 +39,16 @@ class _Page:
 
     def heading(self, key: str) -> None:
         title = HEADINGS[key][self.lang == "zh"]
-        self._lines += ["", f"## {title}" if self._md else title, ""] if self._md else ["", title, "-" * 2 * len(title)]
+        self._lines += ["", f"## {title}"] if self._md else ["", title, "-" * _width(title)]
 
-    def line(self, text: str) -> None:
-        self._lines.append(_plain(text, self._md))
+    def line(self, text: str, strong: bool = False) -> None:
+        folded = _plain(text, self._md)
+        # Lines that follow each other are one paragraph in Markdown unless an empty one parts them.
+        self._lines += ["", f"**{folded}**" if strong else folded] if self._md else [folded]
 
     def item(self, text: str) -> None:
+        if self._md and not self._lines[-1].startswith("- "):
+            self._lines.append("")
         self._lines.append("- " + _plain(text, self._md))
 
     def table(self, head: Row, rows: Sequence[Row]) -> None:
@@ -49,13 +56,14 @@ class _Page:
         cells = [[_plain(_cell(value), self._md) for value in row] for row in [named, *rows]]
         if self._md:
             cells = [[value.replace("|", "\\|") for value in row] for row in cells]
-            self._lines.append("| " + " | ".join(cells[0]) + " |")
-            self._lines.append("|" + " --- |" * len(cells[0]))
+            self._lines += ["", "| " + " | ".join(cells[0]) + " |", "|" + " --- |" * len(cells[0])]
             self._lines += ["| " + " | ".join(row) + " |" for row in cells[1:]]
             return
-        widths = [min(max(len(row[column]) for row in cells), 60) for column in range(len(head))]
+        cells = [[value[:_CELL] for value in row] for row in cells]
+        widths = [max(_width(row[column]) for row in cells) for column in range(len(head))]
         for row in cells:
-            self._lines.append("  ".join(value[:60].ljust(width) for value, width in zip(row, widths)).rstrip())
+            padded = (value + " " * (width - _width(value)) for value, width in zip(row, widths))
+            self._lines.append("  ".join(padded).rstrip())
 
     def say(self, text: str) -> str:
         return translate(text, self.lang)
@@ -71,10 +79,19 @@ class _Page:
         return "\n".join(self._lines).strip() + "\n"
 
 
+def _width(text: str) -> int:
+    """Return the columns a text takes in a terminal; Chinese characters take two."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
 def _plain(text: str, markdown: bool) -> str:
     """Fold to one printable line; in Markdown nothing from a profile may become markup."""
     folded = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return folded.replace("<", "&lt;").replace("`", "'") if markdown else folded
+    if not markdown:
+        return folded
+    for char, safe in (("<", "&lt;"), ("`", "'"), ("*", "\\*"), ("[", "\\["), ("]", "\\]")):
+        folded = folded.replace(char, safe)
+    return folded
 
 
 def _cell(value: object) -> str:
@@ -92,9 +109,13 @@ def percent(share: float | None) -> str:
 def _verdicts(page: _Page, record: dict[str, Any]) -> None:
     profile = record["profile"]
     page.heading("verdict")
+    source = f"{profile['task_source'] or '-'}: {profile['device_tasks']}"
+    page.line(f"{HEADINGS['source'][page.lang == 'zh']} {source} ({profile['folder']})")
+    for warning in profile["warnings"]:
+        page.item("! " + warning)
     for verdict in record["verdicts"]:
         name = verdict["value"]
-        page.line(f"{name}: {VERDICT_TEXTS[name][page.lang == 'zh']} [{page.say(verdict['scope'])}]")
+        page.line(f"{name}: {VERDICT_TEXTS[name][page.lang == 'zh']} [{page.say(verdict['scope'])}]", strong=True)
         for fact in verdict["facts"]:
             page.item(f"{HEADINGS['fact'][page.lang == 'zh']}: {_fact(fact, page.lang)}")
         cause = verdict["attribution"]
@@ -103,10 +124,6 @@ def _verdicts(page: _Page, record: dict[str, Any]) -> None:
         )
         if verdict["confirm"]:
             page.item(f"{HEADINGS['next'][page.lang == 'zh']}: {page.say(verdict['confirm'])}")
-    source = f"{profile['task_source'] or '-'}: {profile['device_tasks']}"
-    page.line(f"{HEADINGS['source'][page.lang == 'zh']} {source} ({profile['folder']})")
-    for warning in profile["warnings"]:
-        page.item("! " + warning)
 
 
 def _fact(fact: dict[str, Any], lang: str) -> str:
@@ -301,7 +318,9 @@ def _block(page: _Page, block: dict[str, Any], level: str) -> None:
         high=high,
     )
     if not block["conclusive"]:
-        page.line(page.say("(indicative only: interval includes 1 or fewer than 5 blocks)"))
+        page.line(
+            page.say("(indicative only: the interval includes 1, fewer than 5 blocks, or shapes were not recorded)")
+        )
     page.sentence("pair_coverage", model=percent(coverage["by_model"]), stream=percent(coverage["by_stream"]))
     rows = [
         (page.word(name), eager[side_key], graph[side_key], change[change_key])

@@ -29,6 +29,11 @@ class Scope:
     gaps: GapTable = field(default_factory=GapTable)
 
     @property
+    def unit(self) -> str:
+        """What shares of this scope are shares of."""
+        return "of window" if self.name == WHOLE_WINDOW else "of step"
+
+    @property
     def idle(self) -> int:
         return self.window - self.busy
 

@@ -147,6 +147,7 @@ CHINESE = {
     "medium": "中",
     "low": "低",
     "of step": "（占步长）",
+    "of window": "（占窗口）",
     "of idle": "（占空闲）",
     "of kernels": "（占算子数）",
     "of idle with evidence": "（占有证据的空闲）",
@@ -225,6 +226,11 @@ CHINESE = {
     "see the table of kernels outside": "见图外算子表",
     "move the costliest into the graph": "把代价最高的算子移入图中",
     "the graph computes rows that no request filled": "图在计算没有请求填充的行",
+    "the graph computes more rows than eager did in the same block; padding, if both ran the same requests": (
+        "同一算子块中图计算的行数多于单算子；若两次请求相同，多出的就是补齐"
+    ),
+    "the graph computes more rows than eager did in the same block": "同一算子块中图计算的行数多于单算子",
+    "padding, if both ran the same requests": "若两次请求相同，多出的就是补齐",
     "add capture sizes near the real batch sizes (capture_budget.py --from-log proposes them)": (
         "在实际 batch 附近增加捕获尺寸（capture_budget.py --from-log 会给出建议）"
     ),
@@ -250,7 +256,9 @@ CHINESE = {
     ),
     "window and blocks disagree: the window holds other work": "窗口与算子块结论相反：窗口里还有别的工作",
     "trust the blocks": "以算子块为准",
-    "(indicative only: interval includes 1 or fewer than 5 blocks)": "（仅供参考：区间包含 1，或不足 5 块）",
+    "(indicative only: the interval includes 1, fewer than 5 blocks, or shapes were not recorded)": (
+        "（仅供参考：区间包含 1、不足 5 块，或没有记录 shape）"
+    ),
 }
 
 

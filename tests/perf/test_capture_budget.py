@@ -7,6 +7,7 @@ import json
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +314,15 @@ def test_an_sglang_log_gives_batches_and_graph_misses(tmp_path: Path) -> None:
     log = read_batch_log(str(path))
     assert log.running == {3: 1, 70: 1}
     assert (log.graph_hits, log.graph_misses) == (1, 1)
+
+
+def test_a_hostile_log_costs_linear_time(tmp_path: Path) -> None:
+    path = tmp_path / "hostile.log"
+    lines = [b"Decode batch" * 5000, b"Capturing ACL 1" * 4000, b"| 1 " * 15000, b"Running: 9 reqs"]
+    path.write_bytes(b"\n".join(lines * 40))
+    began = time.perf_counter()
+    assert read_batch_log(str(path)).running == {9: 40}
+    assert time.perf_counter() - began < 10
 
 
 def test_a_log_without_batch_sizes_is_no_answer(tmp_path: Path) -> None:

@@ -98,6 +98,15 @@ def test_few_blocks_are_indicative_only(tmp_path: Path) -> None:
     assert all(not block["conclusive"] for block in comparison["blocks"])
 
 
+def test_blocks_without_shapes_are_indicative_only(tmp_path: Path) -> None:
+    graph, eager = graph_steps(steps=12), eager_steps(steps=12)
+    for profile in (graph, eager):
+        profile.kernels = [kernel._replace(shapes="") for kernel in profile.kernels]
+    blocks = compare(tmp_path, graph, eager)["blocks"]
+    assert blocks
+    assert not any(block["conclusive"] for block in blocks)
+
+
 def test_profiles_of_other_work_are_not_compared(tmp_path: Path) -> None:
     other = Profile()
     for number in range(50):

@@ -155,6 +155,9 @@ def test_padding_waste_from_an_eager_profile_of_the_same_work(tmp_path: Path) ->
     record = analyze(str(graph), str(eager))
     assert record["comparison"]["match_level"] == "padded"
     assert facts(record, "padding_waste")["padded_share"] == 0.75
+    attribution = verdict(record, "padding_waste")["attribution"]
+    assert attribution["confidence"] == "medium"
+    assert "if both ran the same requests" in attribution["text"]
 
 
 def test_unobservable_replays_are_never_called_idle(tmp_path: Path) -> None:

@@ -300,11 +300,12 @@ def test_kernel_rows_that_disagree_with_the_profilers_own_lane_are_doubted(tmp_p
 
 def test_text_from_a_profile_is_folded_and_escaped(tmp_path: Path) -> None:
     profile = eager_steps()
-    profile.eager(90_000_000, 9_000_000, "<script>|x\x1b[31m", step=7)
+    profile.eager(90_000_000, 9_000_000, "<script>|x\x1b[31m[a](http://b)*c*", step=7)
     output = run(str(profile.write(tmp_path)), "--output", "md").stdout
     assert "<script>" not in output
     assert "\x1b" not in output
     assert "\\|x" in output
+    assert "\\[a\\](http://b)\\*c\\*" in output
 
 
 def test_several_profiles_below_one_folder_are_not_mixed(tmp_path: Path) -> None:
