@@ -217,9 +217,10 @@ def decide_owner(text: str, primary: Failure | None, pattern: Pattern | None, la
     by_code = _code_owner(text, primary)
     if pattern is not None:
         owners = pattern.owners
+        sure = _UNPROVEN_OWNER if _UNPROVEN.search(pattern.fields.get("Cause", "").lower()) else _PATTERN_OWNER
         if {"user_code", "framework"} <= set(owners) and owners[0] in ("user_code", "framework"):
-            return Finding(by_code if by_code in owners else owners[0], 0.85, [])
-        return Finding(pattern.owner, 0.85, [])
+            return Finding(by_code if by_code in owners else owners[0], sure, [])
+        return Finding(pattern.owner, sure, [])
     if primary is not None:
         low = f"{primary.type} {primary.text}".lower()
         for owner, expression in _OWNER_WORDS:
@@ -229,6 +230,10 @@ def decide_owner(text: str, primary: Failure | None, pattern: Pattern | None, la
         return Finding(by_code, 0.6 if layer in ("L0", "L1") else 0.5, [])
     return Finding("unknown", 0.0, [])
 
+
+# A pattern whose own text says that its cause is open names an owner with less confidence.
+_UNPROVEN = re.compile(r"not established|not proven|unproven|likely, not")
+_PATTERN_OWNER, _UNPROVEN_OWNER = 0.85, 0.5
 
 # For a failure without a pattern: the words of the first cause that name an owner by themselves.
 _OWNER_WORDS = (

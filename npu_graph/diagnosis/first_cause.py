@@ -356,7 +356,10 @@ def _why_later(first: Failure, other: Failure) -> Reason:
         return Reason(
             "a log line before the failure, without an error of its own kind", "失败之前的日志行，本身不是独立错误"
         )
-    return Reason(f"later than the failure at line {first.line}", f"晚于第 {first.line} 行的失败")
+    return Reason(
+        f"later than line {first.line}, not shown to follow from it: if it is another problem, diagnose it apart",
+        f"晚于第 {first.line} 行，但没有证据表明由它引起；如属另一个问题请单独诊断",
+    )
 
 
 def _unwrapped(item: Failure) -> Failure:

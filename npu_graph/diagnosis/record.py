@@ -74,6 +74,8 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
     releases, environment["torch_npu_inferred"] = find_releases(environment, find_places(text), source_map)
     decisive = known is not None
     missing = find_missing(text, primary, environment, stage.value, decisive)
+    if stage.value == "not_graph":
+        missing = []
     verdict = _verdict(known, best, primary, stage, missing, text)
     if verdict == "unknown":
         matches = _nearest(report, primary, codes, knowledge)
@@ -91,7 +93,11 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
             "confidence": stage.confidence,
             "evidence": _evidence(stage.evidence or (best.evidence if best else [])),
         },
-        "layer": {"value": layer.value, "confidence": layer.confidence, "evidence": _evidence(layer.evidence)},
+        "layer": {
+            "value": layer.value,
+            "confidence": layer.confidence,
+            "evidence": _evidence(layer.evidence or (known.evidence if known else [])),
+        },
         "owner": {"value": owner.value, "confidence": owner.confidence},
         "first_cause": _first_cause_record(primary, cause.wrapped_by, language),
         "error_codes": _code_records(codes, cause, CodeBook.load(knowledge)),
@@ -218,8 +224,9 @@ def _code_records(codes: Sequence[CodeMention], cause: FirstCause, book: CodeBoo
 
 def _pattern_record(match: Match, language: str) -> dict[str, Any]:
     pattern = match.pattern
-    verify = pattern.text("Verify", language)
-    confirm = list(pattern.signature.confirm) or ([verify] if verify else [])
+    # What to look for where no measurement is written down: the pattern's trigger in the user's code or settings.
+    trigger = pattern.text("Trigger", language)
+    confirm = list(pattern.signature.confirm) or ([trigger] if trigger else [])
     return {
         "id": pattern.id,
         "title": pattern.title_in(language),

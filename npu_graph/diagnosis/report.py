@@ -107,7 +107,7 @@ _WORDS = {
         "Where": "修改位置",
         "Confirm": "确认方法",
         "Evidence": "依据",
-        "no_fix": "在定位到层级之前不给出修复方案。请补充上面列出的材料，或先确认某个候选。",
+        "no_fix": "在定位到层级之前不给出修复方案。请补充下面列出的材料，或先确认某个候选。",
         "no_verify": "先确认原因：{first}",
         "no_failure": "报告中没有报错文本，以下判断仅依据文字描述。",
         "confidence": "置信度",
@@ -140,7 +140,9 @@ def compose_report(
     elif record["verdict"] == "not_graph":
         root_cause = words["not_graph_cause"]
         if record["first_cause"]:
-            fix["short_term"] = words["other_fix"].format(type=record["first_cause"]["type"])
+            first = record["first_cause"]
+            name = first["type"] if first["type"][:1].isupper() and first["type"] != "CANN" else first["message"][:80]
+            fix["short_term"] = words["other_fix"].format(type=name)
     elif record["verdict"] == "candidate":
         names = "; ".join(f"{item.id} {item.title_in(language)}" for item in candidates[:3])
         root_cause = words["candidate_cause"].format(names=names)
@@ -239,7 +241,7 @@ def _cause_details(record: dict[str, Any], words: dict[str, Any], mark: Any) -> 
             ]
     for item in record["patterns"]:
         rows.append(f"- {words['Patterns']}{words[':']}{item['id']} {item['title']} ({item['score']:.2f})")
-        if item["score"] < 0.7:
+        if item["score"] < 0.7 or item is not record["patterns"][0]:
             rows += [f"  - {words['Confirm']}{words[':']}{step}" for step in item["confirm"][:2]]
     if record["error_codes"]:
         rows.append(f"- {words['Codes']}{words[':'].strip()}")
