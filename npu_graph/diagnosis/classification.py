@@ -81,14 +81,15 @@ _STAGE_CLUES = _clues(
     ("performance", 3, r"no (?:gain|benefit|speed-?up|improvement)|没有收益|无收益|per (?:decode )?step.{0,20}\bms\b|\bms\b.{0,20}per (?:decode )?step"),
 )  # fmt: skip
 
+# The reporter ruled graph mode out.
+RULED_OUT = re.compile(
+    r"(?<!with and )without (?:an? )?npu ?graph|not (?:related to|caused by) (?:acl|npu)?graph|\bno graphs?,"
+    r"|(?:fails|hangs|wrong|garbled|same error|problems?|also) (?:too )?(?:in|with|on|under) (?:eager|--enforce-eager|--disable-cuda-graph)"
+    r"|eager(?: mode)? (?:fails|hangs|also|too|has the same)|与图模式无关|(?:没有?|未)(?:用|使用|开启?)(?:过)?图|eager.{0,6}(?:也|同样)(?!.{0,6}(?:没|正常|ok|可以|好|通过|正确))"
+)
 # Reasons to say that graph mode plays no part, each with what it means.
 _NOT_GRAPH = (
-    # The reporter ruled graph mode out.
-    re.compile(
-        r"(?<!with and )without (?:an? )?npu ?graph|not (?:related to|caused by) (?:acl|npu)?graph|\bno graphs?,"
-        r"|(?:fails|hangs|wrong|garbled|same error|problems?|also) (?:too )?(?:in|with|on|under) (?:eager|--enforce-eager|--disable-cuda-graph)"
-        r"|eager(?: mode)? (?:fails|hangs|also|too|has the same)|与图模式无关|eager.{0,6}(?:也|同样)(?!.{0,6}(?:没|正常|ok|可以|好|通过|正确))"
-    ),
+    RULED_OUT,
     # The failing command itself switches graph mode off.
     re.compile(
         r"(?:vllm serve|api_server|launch_server) [^\n]{0,600}--(?:enforce-eager|disable-cuda-graph)\b|,\s?enforce_eager=true,"

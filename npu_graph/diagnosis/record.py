@@ -13,6 +13,7 @@ from npu_graph.diagnosis.anchors import find_anchors
 from npu_graph.diagnosis.classification import (
     GRAPH_WORDS,
     PHASES,
+    RULED_OUT,
     Finding,
     decide_layer,
     decide_owner,
@@ -32,6 +33,7 @@ SCHEMA = "npu-graph/diagnosis/1"
 MAX_PATTERNS = 5
 MAX_CASES = 3
 MAX_NEAREST = 3
+_RULED_OUT_SCORE = 0.5
 # Below the threshold of a candidate: a code alone is shared by several causes.
 _NEAR_BY_CODE = 0.29
 MAX_CODES = 20
@@ -125,6 +127,9 @@ def _best_matches(report: Report, primary: Failure | None, echoes: str, knowledg
     numbers = [line.number for line in report.lines]
     first = f"{primary.type}: {primary.text}" if primary is not None else ""
     matches = match_patterns(patterns, report.text, numbers, first, echoes)
+    if RULED_OUT.search(report.text.lower()):
+        # The reporter says that graph mode plays no part: a graph pattern may be listed, and is not claimed.
+        matches = [match._replace(score=min(match.score, _RULED_OUT_SCORE)) for match in matches]
     if primary is not None and matches and matches[0].score >= KNOWN_FROM:
         # With the cause established, symptom words of other patterns are noise.
         matches = [match for match in matches if match.score >= 0.5]
