@@ -91,3 +91,9 @@ def nearest_wheel(version: str) -> str:
 def api_of(wheel: str) -> Dict[str, str]:
     """Return name -> signature as the given wheel has it."""
     return {entry.name: entry.signature for entry in api_entries() if wheel in entry.wheels}
+
+
+def probed_names() -> List[str]:
+    """Return the names of the API table that can be reached by importing."""
+    names = {entry.name for entry in api_entries()}
+    return sorted(name for name in names if name.startswith(("torch.npu.", "torch.compiler.", "torch_npu.")))
