@@ -41,7 +41,7 @@ from health import (
     variables,
 )
 from health.host import Host
-from health.model import GROUPS, WARN, Check, check, count
+from health.model import GROUPS, Check
 
 from npu_graph import cli
 from npu_graph.redaction import Redactor, machine_names
@@ -83,7 +83,7 @@ def find_facts(host: Host) -> dict[str, Any]:
         "chips": len(smi.chips),
         "framework": {"name": frameworks[0], "version": packages[frameworks[0]]} if frameworks else None,
         "packages": packages,
-        "variables": {row["name"]: host.env[row["name"]] for row in tables.read_table("variables") if row["name"] in host.env},
+        "variables": {name: host.env[name] for name in variables.known_names() if name in host.env},
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import Callable, Dict, Iterator, NamedTuple, Optional
 
 # A source is asked for by its path inside the package folder; None says that the release has no such file.
 ReadSource = Callable[[str], Optional[str]]
@@ -135,9 +135,9 @@ def signature(node: ast.FunctionDef) -> str:
     """Return the parameters as `(a, b=None, *, c='x')`, without self, cls and annotations."""
     arguments = node.args
     positional = [*arguments.posonlyargs, *arguments.args]
-    defaults: list[Optional[ast.expr]] = [None] * (len(positional) - len(arguments.defaults))
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
     defaults += arguments.defaults
-    shown: List[str] = [_parameter(name.arg, default) for name, default in zip(positional, defaults)]
+    shown: list[str] = [_parameter(name.arg, default) for name, default in zip(positional, defaults)]
     if positional and positional[0].arg in ("self", "cls"):
         shown = shown[1:]
     if arguments.vararg:

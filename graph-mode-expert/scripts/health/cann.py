@@ -6,7 +6,7 @@ import os
 import platform
 import re
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 from health import npu_smi, tables, versions
 from health.host import Host
@@ -35,7 +35,7 @@ class Toolkit(NamedTuple):
     version: str
 
 
-def run(host: Host) -> List[Check]:
+def run(host: Host) -> list[Check]:
     """Check the group."""
     toolkit = find_toolkit(host)
     smi = npu_smi.parse(host.npu_smi().stdout + host.npu_smi().stderr)
@@ -48,7 +48,7 @@ def run(host: Host) -> List[Check]:
     return checks
 
 
-def find_toolkit(host: Host) -> Optional[Toolkit]:
+def find_toolkit(host: Host) -> Toolkit | None:
     """Return the toolkit that the environment names, else one in a usual place."""
     for variable in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"):
         value = host.env.get(variable)
@@ -95,7 +95,7 @@ def read_small(path: Path) -> str:
         return ""
 
 
-def check_toolkit(host: Host, toolkit: Optional[Toolkit]) -> Check:
+def check_toolkit(host: Host, toolkit: Toolkit | None) -> Check:
     """Is there a toolkit, and has its set_env.sh been sourced?"""
     named = host.env.get("ASCEND_HOME_PATH", "")
     library = find_core_library(host)
@@ -174,7 +174,7 @@ def check_kernels(host: Host, toolkit: Toolkit, smi: npu_smi.Report) -> Check:
     return critical("cann.kernels", "missing", [*evidence, str(opp / KERNELS)], **values)
 
 
-def _kernel_folders(opp: Path) -> List[str]:
+def _kernel_folders(opp: Path) -> list[str]:
     try:
         return sorted(path.name for path in (opp / KERNELS).iterdir() if path.name.startswith("ascend"))
     except OSError:
@@ -211,7 +211,7 @@ def check_driver(host: Host, driver: str) -> Check:
     return check("cann.driver", "missing", FAIL, ["no version.info of a driver, no npu-smi, no /dev/davinci*"])
 
 
-def check_driver_fits(cann: str, driver: str, smi: npu_smi.Report) -> List[Check]:
+def check_driver_fits(cann: str, driver: str, smi: npu_smi.Report) -> list[Check]:
     """Does the driver fit CANN, and is it new enough for parameter update?"""
     if not driver:
         return []
@@ -246,7 +246,7 @@ def _check_update(driver: str, soc: npu_smi.Soc) -> Check:
     return check("cann.driver_update", "ok", PASS, evidence)
 
 
-def _update_minimum(product: str) -> Tuple[str, str]:
+def _update_minimum(product: str) -> tuple[str, str]:
     rows = [row for row in tables.read_table("feature_minimums") if row["feature"].startswith("parameter update")]
     row = next((row for row in rows if product in row["products"].split(",")), rows[0])
     return row["minimum"], row["source"]

@@ -91,7 +91,8 @@ def failures_text(host: Host) -> str:
         answer = host.asked(name)
         if answer is None or (answer.works and "update_error" not in (answer.result or {})):
             continue
-        parts.append(f"# probe {name}: {answer.outcome.kind} {answer.outcome.detail} at stage {answer.stage or 'start'}")
+        ended = f"{answer.outcome.kind} {answer.outcome.detail}"
+        parts.append(f"# probe {name}: {ended} at stage {answer.stage or 'start'}")
         error = answer.error or (answer.result or {}).get("update_error", {})
         parts += [error.get("traceback", ""), answer.outcome.stderr[-PLOG_TAIL:]]
     return "\n".join(parts) + "\n" if parts else ""

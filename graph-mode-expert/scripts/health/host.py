@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+from typing import Any, Mapping, NamedTuple
 
 from health import process
 from health.process import Outcome
@@ -28,14 +28,14 @@ class Answer(NamedTuple):
 
     outcome: Outcome
     stage: str
-    result: Optional[Dict[str, Any]]
+    result: dict[str, Any] | None
 
     @property
     def works(self) -> bool:
         return self.outcome.kind == process.OK and self.result is not None and "error" not in self.result
 
     @property
-    def error(self) -> Dict[str, str]:
+    def error(self) -> dict[str, str]:
         """Return type, message and traceback of the exception that the probe met, or nothing."""
         return (self.result or {}).get("error") or {}
 
@@ -65,8 +65,8 @@ class Host:
         self.root = root
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout - min(RESERVE_SECONDS, timeout / 4)
-        self._answers: Dict[str, Answer] = {}
-        self._npu_smi: Optional[Outcome] = None
+        self._answers: dict[str, Answer] = {}
+        self._npu_smi: Outcome | None = None
 
     def seconds_for(self, probe: str) -> float:
         """Return how long a probe may run now."""
@@ -83,7 +83,7 @@ class Host:
             self._answers[name] = read_answer(outcome)
         return self._answers[name]
 
-    def asked(self, name: str) -> Optional[Answer]:
+    def asked(self, name: str) -> Answer | None:
         """Return what a probe said if it has been run."""
         return self._answers.get(name)
 
@@ -98,12 +98,12 @@ class Host:
                 self._npu_smi = Outcome(process.ABSENT, "not on PATH", "", "", 0.0)
         return self._npu_smi
 
-    def packages(self) -> Dict[str, str]:
+    def packages(self) -> dict[str, str]:
         """Return the versions of the Python packages that matter, by distribution name."""
         result = self.probe("packages").result or {}
         return dict(result.get("versions", {}))
 
-    def device_nodes(self) -> List[str]:
+    def device_nodes(self) -> list[str]:
         """Return the device files of NPUs, such as davinci0."""
         folder = self.root / "dev"
         names = [path.name for path in folder.glob("davinci[0-9]*")] if folder.is_dir() else []
@@ -113,10 +113,10 @@ class Host:
         """Return a path of the machine: under the root, unless it came from the environment."""
         return self.root / absolute.lstrip("/")
 
-    def _first_file(self, names: List[str]) -> Optional[str]:
+    def _first_file(self, names: list[str]) -> str | None:
         return next((str(self.root / name) for name in names if (self.root / name).is_file()), None)
 
-    def _child_env(self) -> Dict[str, str]:
+    def _child_env(self) -> dict[str, str]:
         env = dict(self.env)
         # The probe runs in a folder of its own; what the user gave relative to theirs must still be found.
         parts = [os.path.abspath(part) for part in env.get("PYTHONPATH", "").split(os.pathsep) if part]  # noqa: PTH100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, NamedTuple, Pattern
+from typing import NamedTuple, Pattern
 
 from health import process
 from health.host import Answer
@@ -30,7 +30,10 @@ KINDS = (
     # set_env.sh was not sourced, or CANN is not installed: vllm-project/vllm-ascend#262.
     _kind("no_hccl", _MISSING.format(r"(?P<what>libhccl\.so[\w.]{0,12})")),
     # The driver is not mounted into the container: vllm-project/vllm-ascend#1440.
-    _kind("no_driver_library", _MISSING.format(r"(?P<what>lib(?:ascend_hal|drvdsmi_host|dcmi|mmpa|c_sec)\.so[\w.]{0,12})")),
+    _kind(
+        "no_driver_library",
+        _MISSING.format(r"(?P<what>lib(?:ascend_hal|drvdsmi_host|dcmi|mmpa|c_sec)\.so[\w.]{0,12})"),
+    ),
     _kind(
         "no_cann_library",
         _MISSING.format(
@@ -50,21 +53,26 @@ KINDS = (
     # A symbol of NNAL: vllm-project/vllm-ascend#117.
     _kind("atb_symbol", r"undefined symbol: (?P<what>_ZN3atb\w{1,200}|_ZN3Mki\w{1,200})"),
     # A symbol of torch: the wheel was built for another torch, or with the other C++ ABI.
-    _kind("torch_symbol", r"undefined symbol: (?P<what>_ZN?K?\d{0,2}(?:3c10|2at|5torch|8torch_npu|7c10_npu)\w{1,200})"),
+    _kind(
+        "torch_symbol", r"undefined symbol: (?P<what>_Z(?:T[IVS])?N?K?(?:3c10|2at|5torch|8torch_npu|7c10_npu)\w{1,200})"
+    ),
     # A symbol of CANN: wheel and CANN do not belong together. triton-lang/triton-ascend#328 (MsprofSysCycleTime).
-    _kind("cann_symbol", r"undefined symbol: (?P<what>(?:acl|Msprof|Hccl|hccl|rt|ge|aclrt|_ZN2ge|_ZNK2ge|tdt|Adx)\w{1,200})"),
+    _kind("cann_symbol", r"undefined symbol: (?P<what>(?:acl|Msprof|[Hh]ccl|rt|ge|_ZNK?2ge|tdt|Adx)\w{1,200})"),
     _kind("symbol", r"undefined symbol: (?P<what>\w{1,200})"),
     _kind("home_invalid", r"ASCEND_HOME_PATH : (?P<what>\S{1,200}) does not exist"),
     _kind("opp_unset", r"(?P<what>ASCEND_OPP_PATH) environment variable is not set"),
     _kind("opp_invalid", r"(?P<what>ASCEND_(?:OPP|RUNTIME)_PATH : \S{1,200}) does not exist"),
-    _kind("two_accelerators", r"Two accelerators cannot be used at the same time in PyTorch: (?P<what>npu and \w{1,20})"),
+    _kind("two_accelerators", r"Two accelerators cannot be used at the same time .{0,20}: (?P<what>npu and \w{1,20})"),
     _kind("not_built", r"No module named '(?P<what>torch_npu\._C|torch\._C)'"),
     _kind("no_module", r"No module named '(?P<what>[\w.]{1,100})'"),
     _kind("wrong_torch", r"cannot import name '(?P<what>\w{1,100})' from '?(?:partially initialized module )?'?torch"),
     _kind("wrong_torch", r"module 'torch[\w.]{0,60}' has no attribute '(?P<what>\w{1,100})'"),
-    _kind("bad_setting", r"(?P<what>Invalid log settings|[A-Z][A-Z_]{5,60} (?:should|must|is invalid|only support)[^\n]{0,120})"),
+    _kind(
+        "bad_setting",
+        r"(?P<what>Invalid log settings|[A-Z][A-Z_]{5,60} (?:should|must|is invalid|only support)[^\n]{0,120})",
+    ),
     _kind("permission", r"(?P<what>[\w./+-]{0,200}): (?:cannot open shared object file: )?Permission denied"),
-)  # fmt: skip
+)
 
 
 def outcome(answer: Answer) -> str:
@@ -80,7 +88,7 @@ def outcome(answer: Answer) -> str:
     return kind[0] if kind else OTHER
 
 
-def values(answer: Answer) -> Dict[str, str]:
+def values(answer: Answer) -> dict[str, str]:
     """Return what fills the text of the class: the library or symbol, the stage, the signal, the seconds."""
     kind = _find(_text(answer))
     error = answer.error
@@ -93,7 +101,7 @@ def values(answer: Answer) -> Dict[str, str]:
     }
 
 
-def endings(answer: Answer) -> List[str]:
+def endings(answer: Answer) -> list[str]:
     """Return evidence: how the probe ended, the exception, and the place where it was raised."""
     ended = answer.outcome
     lines = []
@@ -125,11 +133,11 @@ def _find(text: str) -> tuple[str, str] | None:
     return None
 
 
-def _frames(traceback: str) -> List[str]:
+def _frames(traceback: str) -> list[str]:
     """Return the last place of a traceback."""
     places = [text.strip() for text in traceback.splitlines() if text.lstrip().startswith('File "')]
     return places[-1:]
 
 
-def _lines(message: str, limit: int = 6) -> List[str]:
+def _lines(message: str, limit: int = 6) -> list[str]:
     return [text for text in message.splitlines() if text.strip()][:limit] or [""]

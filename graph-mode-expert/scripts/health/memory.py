@@ -93,7 +93,7 @@ def check_streams(host: Host) -> Check:
     pool = host.env.get("STREAMS_PER_DEVICE", "").strip()
     size = int(pool) if pool in ("8", "32") else DEFAULT_STREAM_POOL
     evidence = [
-        f"about {STREAMS} streams on a device, about {STREAMS_FOR_GRAPHS} of them for graphs (vllm-ascend's measure; no call reports it)",
+        f"about {STREAMS} streams on a device, {STREAMS_FOR_GRAPHS} for graphs (vllm-ascend's measure; no call says)",
         f"torch_npu's own stream pool: {size} (STREAMS_PER_DEVICE)",
         "a graph takes at least one stream, plus one for each communicator and each side stream inside it",
     ]

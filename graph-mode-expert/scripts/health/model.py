@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 PASS, FAIL, WARN, SKIP = "PASS", "FAIL", "WARN", "SKIP"
 # The gravest status of a group's checks is the status of the group.
@@ -39,20 +39,20 @@ class Check(NamedTuple):
     outcome: str
     status: str
     critical: bool
-    evidence: List[str]
-    values: Dict[str, Any]
+    evidence: list[str]
+    values: dict[str, Any]
 
     @property
     def group(self) -> str:
         return self.name.split(".")[0]
 
 
-def check(name: str, outcome: str, status: str, evidence: Sequence[object] = (), **values: Any) -> Check:
+def check(name: str, outcome: str, status: str, evidence: Sequence[object] = (), /, **values: Any) -> Check:
     """Make a check that is not critical."""
     return Check(name, outcome, status, False, [_line(item) for item in evidence], values)
 
 
-def critical(name: str, outcome: str, evidence: Sequence[object] = (), **values: Any) -> Check:
+def critical(name: str, outcome: str, evidence: Sequence[object] = (), /, **values: Any) -> Check:
     """Make a FAIL with which graph mode cannot work at all."""
     return Check(name, outcome, FAIL, True, [_line(item) for item in evidence], values)
 
@@ -63,7 +63,7 @@ def group_status(checks: Sequence[Check]) -> str:
     return next((status for status in _GRAVITY if status in present), SKIP)
 
 
-def count(checks: Sequence[Check]) -> Dict[str, int]:
+def count(checks: Sequence[Check]) -> dict[str, int]:
     """Return how many checks passed, failed, are critical (also counted as failed), warn and were skipped."""
     return {
         "passed": sum(item.status == PASS for item in checks),

@@ -7,7 +7,7 @@ headings say which numbers follow, so a column that a release adds or leaves out
 from __future__ import annotations
 
 import re
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 # Errors that npu-smi prints instead of a table, and what they mean.
 ERRORS = (
@@ -29,12 +29,12 @@ class Chip(NamedTuple):
 
     npu: int
     chip: int
-    physical: Optional[int]
+    physical: int | None
     name: str
     health: str
     bus: str
-    used: Optional[int]
-    total: Optional[int]
+    used: int | None
+    total: int | None
     utilisation: str
 
 
@@ -45,25 +45,25 @@ class Process(NamedTuple):
     chip: int
     pid: int
     name: str
-    memory: Optional[int]
+    memory: int | None
 
 
 class Report(NamedTuple):
     """What `npu-smi info` said."""
 
     version: str
-    chips: List[Chip]
-    processes: List[Process]
+    chips: list[Chip]
+    processes: list[Process]
     error: str
 
 
 def parse(text: str) -> Report:
     """Read the output of `npu-smi info`."""
     version = _VERSION.search(text[:4000])
-    chips: List[Chip] = []
-    processes: List[Process] = []
-    headings: Tuple[str, str] = ("", "")
-    first: List[str] = []
+    chips: list[Chip] = []
+    processes: list[Process] = []
+    headings: tuple[str, str] = ("", "")
+    first: list[str] = []
     in_processes = False
     for line in text.splitlines()[:MAX_LINES]:
         cells = _cells(line)
@@ -87,14 +87,14 @@ def parse(text: str) -> Report:
     return Report(version.group(2) if version else "", chips, processes, "" if chips else _error(text))
 
 
-def _cells(line: str) -> List[str]:
+def _cells(line: str) -> list[str]:
     text = line.strip()
     if not text.startswith("|") or not text.endswith("|"):
         return []
     return [cell.strip() for cell in text.strip("|").split("|")]
 
 
-def _chip(first: List[str], second: List[str], heading: str) -> Optional[Chip]:
+def _chip(first: list[str], second: list[str], heading: str) -> Chip | None:
     names = first[0].split()
     numbers = second[0].split()
     if len(first) < 3 or len(second) < 3 or len(names) < 2 or not numbers or not numbers[0].isdigit():
@@ -114,7 +114,7 @@ def _chip(first: List[str], second: List[str], heading: str) -> Optional[Chip]:
     )
 
 
-def _memory(cell: str, heading: str) -> Tuple[Optional[int], Optional[int]]:
+def _memory(cell: str, heading: str) -> tuple[int | None, int | None]:
     """Return used and total of the device memory: the HBM column where there is one, else Memory-Usage."""
     columns = re.findall(r"(HBM|Memory)-Usage", heading)
     usages = _USAGE.findall(cell)
@@ -125,7 +125,7 @@ def _memory(cell: str, heading: str) -> Tuple[Optional[int], Optional[int]]:
     return (int(usages[-1][0]), int(usages[-1][1])) if usages else (None, None)
 
 
-def _process(cells: List[str]) -> Optional[Process]:
+def _process(cells: list[str]) -> Process | None:
     place = cells[0].split()
     if len(cells) < 4 or not place or not place[0].isdigit() or not cells[1].isdigit():
         return None
@@ -162,7 +162,7 @@ class Soc(NamedTuple):
     product: str
 
 
-def family(name: str, chips: Optional[List[Chip]] = None) -> Soc:
+def family(name: str, chips: list[Chip] | None = None) -> Soc:
     """Return the SoC family of a chip name.
 
     A3 shows plain `Ascend910` with two chips to each NPU; the training card 910 (A) shows names such as 910ProB, and
@@ -170,7 +170,7 @@ def family(name: str, chips: Optional[List[Chip]] = None) -> Soc:
     """
     plain = name.strip()
     if re.fullmatch(r"(?:Ascend)?910", plain, re.I):
-        per_npu: Dict[int, int] = {}
+        per_npu: dict[int, int] = {}
         for chip in chips or []:
             per_npu[chip.npu] = per_npu.get(chip.npu, 0) + 1
         if any(count > 1 for count in per_npu.values()):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import List
-
 from health import import_errors
 from health.host import Host
 from health.model import PASS, WARN, Check, check, critical
 
 
-def run(host: Host) -> List[Check]:
+def run(host: Host) -> list[Check]:
     """Check the group."""
     packages = host.probe("packages")
     if packages.result is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional
+from typing import NamedTuple
 
 from health import versions
 from npu_graph.cli import ABSENT, CommandError
@@ -11,7 +11,7 @@ from npu_graph.cli import ABSENT, CommandError
 DATA = Path(__file__).resolve().parents[2] / "data"
 
 
-def read_table(name: str, folder: Path = DATA) -> List[Dict[str, str]]:
+def read_table(name: str, folder: Path = DATA) -> list[dict[str, str]]:
     """Return the rows of a tab-separated table by column name; `-` stands for nothing.
 
     Raises:
@@ -43,17 +43,17 @@ class Release(NamedTuple):
     source: str
 
     @property
-    def pythons(self) -> List[str]:
+    def pythons(self) -> list[str]:
         return self.python.split(",") if self.python else []
 
 
-def releases() -> List[Release]:
+def releases() -> list[Release]:
     """Return the torch_npu wheels that are known, newest first."""
     rows = [Release(**row) for row in read_table("torch_npu_releases")]
     return sorted(rows, key=lambda row: versions.key(row.wheel), reverse=True)
 
 
-def find_release(wheel: str) -> Optional[Release]:
+def find_release(wheel: str) -> Release | None:
     """Return the row of exactly this wheel."""
     wanted = versions.key(wheel)
     return next((row for row in releases() if versions.key(row.wheel) == wanted), None)
@@ -64,15 +64,15 @@ class ApiEntry(NamedTuple):
 
     name: str
     signature: str
-    wheels: List[str]
+    wheels: list[str]
 
 
-def api_entries() -> List[ApiEntry]:
+def api_entries() -> list[ApiEntry]:
     """Return the graph-mode names of every torch_npu wheel read, one row for each signature that a name has had."""
     return [ApiEntry(row["name"], row["signature"], row["wheels"].split(",")) for row in read_table("graph_api")]
 
 
-def api_wheels() -> List[str]:
+def api_wheels() -> list[str]:
     """Return the wheels of the API table, oldest first."""
     return sorted({wheel for entry in api_entries() for wheel in entry.wheels}, key=versions.key)
 
@@ -88,12 +88,12 @@ def nearest_wheel(version: str) -> str:
     return older[-1] if older else (same[0] if same else "")
 
 
-def api_of(wheel: str) -> Dict[str, str]:
+def api_of(wheel: str) -> dict[str, str]:
     """Return name -> signature as the given wheel has it."""
     return {entry.name: entry.signature for entry in api_entries() if wheel in entry.wheels}
 
 
-def probed_names() -> List[str]:
+def probed_names() -> list[str]:
     """Return the names of the API table that can be reached by importing."""
     names = {entry.name for entry in api_entries()}
     return sorted(name for name in names if name.startswith(("torch.npu.", "torch.compiler.", "torch_npu.")))

@@ -21,10 +21,11 @@ PREFIXES = (
 SLIP_RATIO = 0.9
 # Keys of the allocator (NPUAllocatorConfig.cpp of v2.12.0, lines 37-62).
 ALLOCATOR_KEYS = (
-    "max_split_size_mb garbage_collection_threshold expandable_segments base_addr_aligned_kb page_size segment_size_mb "
-    "large_segment_size_mb multi_stream_lazy_reclaim per_process_memory_fraction pinned_mem_register "
-    "pinned_reserve_segment_size_mb release_lock_on_npumalloc roundup_power2_divisions pin_memory_expandable_segments"
-).split()
+    *("max_split_size_mb", "garbage_collection_threshold", "expandable_segments", "base_addr_aligned_kb", "page_size"),
+    *("segment_size_mb", "large_segment_size_mb", "multi_stream_lazy_reclaim", "per_process_memory_fraction"),
+    *("pinned_mem_register", "pinned_reserve_segment_size_mb", "release_lock_on_npumalloc"),
+    *("roundup_power2_divisions", "pin_memory_expandable_segments"),
+)
 # First torch line whose capture_begin refuses pin_memory_expandable_segments, and whose allocator refuses two names.
 PIN_REFUSED_FROM, TWO_NAMES_FROM = "2.11", "2.10"
 
@@ -68,6 +69,11 @@ def show_set(env: dict[str, str]) -> Check:
         f"{name}={env[name]}: {row['effect']}" for name, row in rows.items() if name in env and row["kind"] != "absent"
     ]
     return check("variables.set", "ok", PASS, evidence or ["no variable of the table is set"])
+
+
+def known_names() -> list[str]:
+    """Return the names of the table, those that exist in no release included."""
+    return [row["name"] for row in read_table("variables")]
 
 
 def check_values(env: dict[str, str], reported: set[str]) -> list[Check]:

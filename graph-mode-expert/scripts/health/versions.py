@@ -33,4 +33,4 @@ def line(version: str, parts: int = 2) -> str:
 
 def public(version: str) -> str:
     """Return a Python package version without its local part: 2.13.0+cpu -> 2.13.0."""
-    return version.split("+")[0].strip()
+    return version.split("+", maxsplit=1)[0].strip()

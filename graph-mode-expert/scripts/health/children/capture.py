@@ -62,7 +62,7 @@ def capture_and_replay(torch, device, result):
     previous = None
     result["replays"] = []
     for at in range(1, REPLAYS + 1):
-        stage("replay %d" % at)
+        stage(f"replay {at}")
         static_input.copy_(inputs[at])
         graph.replay()
         torch.npu.synchronize()

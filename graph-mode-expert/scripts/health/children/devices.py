@@ -36,12 +36,12 @@ def examine(wanted):
     result["names"] = [str(torch.npu.get_device_name(at)) for at in range(total)]
     if wanted >= total:
         return result
-    print("@@STAGE open device %d" % wanted, flush=True)
+    print(f"@@STAGE open device {wanted}", flush=True)
     torch.npu.set_device(wanted)
-    probe = torch.ones(4, device="npu:%d" % wanted)
-    print("@@STAGE compute on device %d" % wanted, flush=True)
+    probe = torch.ones(4, device=f"npu:{wanted}")
+    print(f"@@STAGE compute on device {wanted}", flush=True)
     result["computes"] = float((probe + probe).sum().cpu()) == 8.0
-    print("@@STAGE read memory of device %d" % wanted, flush=True)
+    print(f"@@STAGE read memory of device {wanted}", flush=True)
     try:
         free, size = torch.npu.mem_get_info(wanted)
         result["free"], result["total"] = int(free), int(size)

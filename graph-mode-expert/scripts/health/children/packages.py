@@ -8,9 +8,10 @@ import sys
 sys.path.pop(0)  # the folder of this script; its names must not hide a package
 
 NAMES = (
-    "torch torch-npu triton triton-ascend numpy torchair vllm vllm-ascend sglang transformers verl mindie-turbo "
-    "torchvision torchaudio pyyaml packaging"
-).split()
+    *("torch", "torch-npu", "triton", "triton-ascend", "torchair", "torchvision", "torchaudio"),
+    *("numpy", "pyyaml", "packaging", "transformers"),
+    *("vllm", "vllm-ascend", "sglang", "verl", "mindie-turbo"),
+)
 
 
 def versions():

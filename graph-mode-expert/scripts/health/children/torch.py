@@ -20,7 +20,7 @@ def examine():
         "cuda": torch.version.cuda or "",
         "hip": getattr(torch.version, "hip", None) or "",
         "cxx11_abi": bool(torch.compiled_with_cxx11_abi()),
-        "folder": os.path.dirname(torch.__file__),
+        "folder": str(torch.__path__[0]),
         "computes": works,
     }
 

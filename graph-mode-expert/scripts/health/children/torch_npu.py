@@ -1,6 +1,7 @@
 """Probe: import torch_npu and say which graph-mode names it offers, with their signatures."""
 
 import importlib
+import importlib.util
 import inspect
 import json
 import os
@@ -41,7 +42,7 @@ def shape(found, is_class_call):
             starred = True
             shown.append("*")
         prefix = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
-        default = "" if parameter.default is parameter.empty else "={!r}".format(parameter.default)
+        default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
         shown.append(prefix + parameter.name + default)
     return "(" + ", ".join(shown) + ")"
 
@@ -66,6 +67,10 @@ def examine(names):
     api = {}
     for name in names:
         try:
+            if name.startswith("torch_npu."):  # a module: that it is there counts, not what importing it needs
+                if importlib.util.find_spec(name):
+                    api[name] = ""
+                continue
             found = reach(name)
         except Exception:
             continue
@@ -75,7 +80,7 @@ def examine(names):
         "version": str(torch_npu.__version__),
         "torch": str(torch.__version__),
         "git_version": str(getattr(torch_npu.version, "git_version", "")),
-        "folder": os.path.dirname(torch_npu.__file__),
+        "folder": str(torch_npu.__path__[0]),
         "api": api,
         "backends": backends(),
     }
