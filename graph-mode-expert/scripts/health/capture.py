@@ -26,7 +26,7 @@ def run(host: Host) -> list[Check]:
     checks = [check_capture(answer, found)]
     if found.get("captured"):
         checks.append(check_replay(answer, found))
-    if found.get("replays") and not found.get("error"):
+    if found.get("released") and not found.get("error"):
         checks.append(check_update(answer, found))
     return checks
 
@@ -62,9 +62,7 @@ def check_replay(answer: Answer, found: dict[str, Any]) -> Check:
     evidence = [
         f"replay {at}: largest difference from eager {item['difference']:.3g}" for at, item in enumerate(replays, 1)
     ]
-    if found.get("error") or answer.outcome.kind != process.OK:
-        if "update" in answer.stage or "task group" in answer.stage:
-            return check("capture.replay", "ok", PASS, evidence)
+    if not found.get("released"):
         failed = _failure("capture.replay", answer)
         return failed._replace(evidence=[*evidence, *failed.evidence])
     if any(item["stale"] for item in replays):
@@ -76,6 +74,8 @@ def check_replay(answer: Answer, found: dict[str, Any]) -> Check:
 
 def check_update(answer: Answer, found: dict[str, Any]) -> Check:
     """Did an updated parameter reach the graph?"""
+    if answer.outcome.kind != process.OK:
+        return _failure("capture.update", answer)._replace(critical=False)
     error = found.get("update_error")
     if error:
         message = str(error.get("message", ""))
@@ -99,10 +99,7 @@ def check_update(answer: Answer, found: dict[str, Any]) -> Check:
 
 def _failure(name: str, answer: Answer) -> Check:
     """Say how the probe failed: an exception with its code, a crash, or a hang."""
-    outcome = import_errors.outcome(answer)
-    values = import_errors.values(answer)
-    if outcome not in (import_errors.HUNG, import_errors.CRASHED, import_errors.KILLED, import_errors.FLOODED):
-        code = _CODE.search(str(answer.error.get("message", "")))
-        outcome = "error"
-        values["code"] = code.group(1) if code else ""
-    return critical(name, outcome, import_errors.endings(answer), **values)
+    known = (import_errors.HUNG, import_errors.CRASHED, import_errors.KILLED, import_errors.FLOODED)
+    failed = import_errors.failed(name, answer, known)
+    code = _CODE.search(str(answer.error.get("message", "")))
+    return failed._replace(values={**failed.values, "code": code.group(1) if code else "none"})

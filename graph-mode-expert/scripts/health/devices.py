@@ -102,9 +102,8 @@ def check_torch(host: Host, report: Report) -> list[Check]:
         return [check("devices.torch", "no_torch_npu", SKIP)]
     answer = host.probe("devices", str(host.device))
     if not answer.works:
-        outcome = import_errors.outcome(answer)
-        outcome = outcome if outcome in (import_errors.HUNG, import_errors.CRASHED) else "error"
-        return [critical("devices.torch", outcome, import_errors.endings(answer), **import_errors.values(answer))]
+        known = (import_errors.HUNG, import_errors.CRASHED)
+        return [import_errors.failed("devices.torch", answer, known)]
     found = answer.result or {}
     evidence = [f"torch.npu.device_count() = {found['count']}: {', '.join(sorted(set(found['names']))) or 'none'}"]
     if not found["count"]:

@@ -68,9 +68,16 @@ class Host:
         self._answers: dict[str, Answer] = {}
         self._npu_smi: Outcome | None = None
 
-    def seconds_for(self, probe: str) -> float:
-        """Return how long a probe may run now."""
-        return max(0.0, min(SHARES[probe] * self._timeout, self._deadline - time.monotonic()))
+    def run(self, probe: str, command: list[str], env: Mapping[str, str], cwd: str = "") -> Outcome:
+        """Run a command for as long as its share and the time left allow.
+
+        A probe that is stopped before its share was used up did not hang: the ones before it took the time.
+        """
+        share = SHARES[probe] * self._timeout
+        left = self._deadline - time.monotonic()
+        outcome = process.run_bounded(command, min(share, left), env, cwd)
+        cut_short = outcome.kind == process.TIMEOUT and left < share
+        return outcome._replace(kind=process.NO_TIME) if cut_short else outcome
 
     def probe(self, name: str, *arguments: str) -> Answer:
         """Return what the Python probe children/<name>.py says, running it at the first call."""
@@ -78,7 +85,7 @@ class Host:
             # Compilers of CANN leave folders where they run; these go with the scratch folder.
             scratch = tempfile.mkdtemp(prefix="npu-graph-health-")
             command = [self.python, process.child_script(name), *arguments]
-            outcome = process.run_bounded(command, self.seconds_for(name), self._child_env(), scratch)
+            outcome = self.run(name, command, self._child_env(), scratch)
             shutil.rmtree(scratch, ignore_errors=True)
             self._answers[name] = read_answer(outcome)
         return self._answers[name]
@@ -93,7 +100,7 @@ class Host:
             found = shutil.which("npu-smi", path=self.env.get("PATH", ""))
             found = found or self._first_file(["usr/local/bin/npu-smi", "usr/local/sbin/npu-smi"])
             if found:
-                self._npu_smi = process.run_bounded([found, "info"], self.seconds_for("npu_smi"), self.env)
+                self._npu_smi = self.run("npu_smi", [found, "info"], self.env)
             else:
                 self._npu_smi = Outcome(process.ABSENT, "not on PATH", "", "", 0.0)
         return self._npu_smi

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Pattern
+from typing import NamedTuple, Pattern, Sequence
 
 from health import process
 from health.host import Answer
+from health.model import SKIP, Check, check, critical
 
 # How a probe that gave no result ended.
-CRASHED, HUNG, FLOODED, KILLED = "crash", "hang", "flood", "killed"
+CRASHED, HUNG, FLOODED, KILLED, NO_TIME = "crash", "hang", "flood", "killed", "no_time"
 OTHER = "other"
 
 
@@ -27,6 +28,7 @@ def _kind(outcome: str, expression: str) -> Kind:
 _MISSING = r"{}: cannot open shared object file"
 # The first that matches wins: the specific ones stand before the general ones.
 KINDS = (
+    _kind("permission", r"(?P<what>[\w./+-]{0,200}): (?:cannot open shared object file: )?Permission denied"),
     # set_env.sh was not sourced, or CANN is not installed: vllm-project/vllm-ascend#262.
     _kind("no_hccl", _MISSING.format(r"(?P<what>libhccl\.so[\w.]{0,12})")),
     # The driver is not mounted into the container: vllm-project/vllm-ascend#1440.
@@ -71,13 +73,14 @@ KINDS = (
         "bad_setting",
         r"(?P<what>Invalid log settings|[A-Z][A-Z_]{5,60} (?:should|must|is invalid|only support)[^\n]{0,120})",
     ),
-    _kind("permission", r"(?P<what>[\w./+-]{0,200}): (?:cannot open shared object file: )?Permission denied"),
 )
 
 
 def outcome(answer: Answer) -> str:
     """Return the class of what went wrong in a probe."""
     ended = answer.outcome
+    if ended.kind == process.NO_TIME:
+        return NO_TIME
     if ended.kind == process.TIMEOUT:
         return HUNG
     if ended.kind == process.FLOOD:
@@ -99,6 +102,20 @@ def values(answer: Answer) -> dict[str, str]:
         "signal": answer.outcome.detail,
         "seconds": f"{answer.outcome.seconds:.0f}",
     }
+
+
+def failed(name: str, answer: Answer, known: Sequence[str] = ()) -> Check:
+    """Return the check of a probe that gave no result.
+
+    Args:
+        known: outcomes that have a text of their own under this check; others become "error" (all, if empty).
+    """
+    found = outcome(answer)
+    if found == NO_TIME:
+        return check(name, NO_TIME, SKIP, endings(answer), **values(answer))
+    if known and found not in known:
+        found = "error"
+    return critical(name, found, endings(answer), **values(answer))
 
 
 def endings(answer: Answer) -> list[str]:

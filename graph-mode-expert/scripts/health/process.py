@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO, Mapping, NamedTuple, Sequence
 
-OK, EXIT, SIGNAL, TIMEOUT, FLOOD, ABSENT = "ok", "exit", "signal", "timeout", "flood", "absent"
+OK, EXIT, SIGNAL, TIMEOUT, FLOOD, ABSENT, NO_TIME = "ok", "exit", "signal", "timeout", "flood", "absent", "no_time"
 
 # A probe prints kilobytes; this much says that something prints in a loop, and would fill the disk.
 MAX_WRITTEN = 16 * 1024 * 1024
@@ -26,7 +26,8 @@ class Outcome(NamedTuple):
     """How a process ended.
 
     Attributes:
-        kind: ok (exit 0), exit (another code), signal, timeout, flood (output without end), absent (not started).
+        kind: ok (exit 0), exit (another code), signal, timeout, flood (output without end), absent (not started),
+            no_time (not started, or cut short, because the time of the whole check was used up).
         detail: the exit code, the signal's name, or why it did not start.
         stdout, stderr: head and tail of what it wrote.
         seconds: how long it ran.
@@ -46,7 +47,7 @@ def run_bounded(command: Sequence[str], limit: float, env: Mapping[str, str] | N
     """
     started = time.monotonic()
     if limit <= 0:
-        return Outcome(TIMEOUT, "0", "", "", 0.0)
+        return Outcome(NO_TIME, "", "", "", 0.0)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
             child = subprocess.Popen(

@@ -19,11 +19,7 @@ def run(host: Host) -> list[Check]:
 
     answer = host.probe("torch")
     if not answer.works:
-        evidence = import_errors.endings(answer)
-        return [
-            *checks,
-            critical("torch.import", import_errors.outcome(answer), evidence, **import_errors.values(answer)),
-        ]
+        return [*checks, import_errors.failed("torch.import", answer)]
     found = answer.result or {}
     evidence = [f"torch {found['version']}", found["folder"]]
     checks.append(check("torch.import", "ok", PASS, evidence))

@@ -70,11 +70,11 @@ class Texts:
     def explain(self, item: Check) -> Explained:
         """Return a check with its texts filled in.
 
-        A row is looked for under the check, then under its group (`capture.*`), then under its subject (`*.import`).
+        A row is looked for under the check, then its group (`capture.*`), its subject (`*.import`), then `*`.
         """
         group, subject = item.name.split(".")
         reason, then = "", ""
-        for name in (item.name, group + ".*", "*." + subject):
+        for name in (item.name, group + ".*", "*." + subject, "*"):
             if (name, item.outcome) in self._texts:
                 reason, then = self._texts[name, item.outcome]
                 break
@@ -82,10 +82,10 @@ class Texts:
 
 
 class _Blank(dict):  # type: ignore[type-arg]
-    """Values for a text; one that a check did not give stays visible instead of raising."""
+    """Values for a text; one that a check did not give stays visible by its name instead of raising."""
 
     def __missing__(self, key: str) -> str:
-        return "?"
+        return "{" + key + "}"
 
 
 def _fill(text: str, values: dict[str, Any]) -> str:

@@ -38,9 +38,7 @@ def run(host: Host) -> list[Check]:
         evidence = [f"torch_npu {found['version']} ({found['git_version'][:12]})", found["folder"]]
         checks.append(check("torch_npu.import", "ok", PASS, evidence))
     else:
-        evidence = import_errors.endings(answer)
-        outcome = import_errors.outcome(answer)
-        checks.append(critical("torch_npu.import", outcome, evidence, **import_errors.values(answer)))
+        checks.append(import_errors.failed("torch_npu.import", answer))
     checks += check_companions(packages, cann_version, installed, python)
     return checks
 

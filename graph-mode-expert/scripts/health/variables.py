@@ -6,7 +6,7 @@ import difflib
 import json
 import re
 from pathlib import Path
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Optional
 
 from health import tables, versions
 from health.host import Host
@@ -15,8 +15,9 @@ from health.tables import read_table
 
 # Variables with these beginnings belong to the stack; a misspelt one is looked for among them.
 PREFIXES = (
-    "ASCEND_", "TORCH_NPU", "TASK_QUEUE", "HCCL_", "ACL_", "PYTORCH_NPU", "NPU_", "STREAMS_PER", "PER_STREAM", "TNG_",
-)  # fmt: skip
+    *("ASCEND_", "TORCH_NPU", "TASK_QUEUE", "HCCL_", "ACL_", "PYTORCH_NPU", "NPU_", "STREAMS_PER", "PER_STREAM"),
+    *("TNG_",),
+)
 # So close to a known name that it is a slip of the pen; names of CANN that are merely similar stay below.
 SLIP_RATIO = 0.9
 # Keys of the allocator (NPUAllocatorConfig.cpp of v2.12.0, lines 37-62).
@@ -26,26 +27,49 @@ ALLOCATOR_KEYS = (
     *("pinned_mem_register", "pinned_reserve_segment_size_mb", "release_lock_on_npumalloc"),
     *("roundup_power2_divisions", "pin_memory_expandable_segments"),
 )
+ALLOCATOR_NAMES = ("PYTORCH_NPU_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 # First torch line whose capture_begin refuses pin_memory_expandable_segments, and whose allocator refuses two names.
 PIN_REFUSED_FROM, TWO_NAMES_FROM = "2.11", "2.10"
+# torch_npu raises on a strange value of these; of the others it takes the default, with a warning at most.
+STRICT_NAMES = ("TASK_QUEUE_ENABLE", "ASCEND_LAUNCH_BLOCKING")
+MAX_CONFIG = 1 << 20
+
+_ALLOCATOR_OPTION = re.compile(r"([A-Za-z_0-9]{1,60})\s{0,8}:\s{0,8}(\[[^\]]{0,200}\]|[^,\[]{0,200})")
+_DEVICE_LIST = re.compile(r"\s*\d{1,4}(?:-\d{1,4})?(?:\s*,\s*\d{1,4}(?:-\d{1,4})?)*\s*")
 
 
 class Setting(NamedTuple):
-    """What the rules look at: the environment, the torch line, and whether this release has a name of the API table."""
+    """What the rules look at: the environment, and what is known of this torch_npu (nothing: wheel is empty)."""
 
     env: dict[str, str]
     torch_line: str
     wheel: str
     api: dict[str, str]
 
-    def known(self) -> bool:
-        return bool(self.wheel)
+    def get(self, name: str) -> str:
+        return self.env.get(name, "").strip()
 
     def on(self, name: str) -> bool:
-        return self.env.get(name, "").strip().lower() in ("1", "true")
+        return self.get(name).lower() in ("1", "true")
+
+    def is_older_than(self, line: str) -> bool:
+        return bool(self.torch_line) and versions.key(self.torch_line) < versions.key(line)
 
 
-Rule = Callable[[Setting], "Check | None"]
+class Finding(NamedTuple):
+    """What a rule found: the check `variables.<subject>`, and the variables that it is about."""
+
+    subject: str
+    outcome: str
+    status: str
+    names: tuple[str, ...] = ()
+    values: dict[str, Any] = {}
+    evidence: tuple[str, ...] = ()
+
+
+# Not a status of a check: a FAIL that is critical.
+CRITICAL = "CRITICAL"
+Rule = Callable[[Setting], Optional[Finding]]
 
 
 def run(host: Host) -> list[Check]:
@@ -53,22 +77,33 @@ def run(host: Host) -> list[Check]:
     installed = host.packages().get("torch-npu", "")
     wheel = tables.nearest_wheel(installed) if installed else ""
     setting = Setting(host.env, versions.line(installed), wheel, tables.api_of(wheel) if wheel else {})
-    checks = [found for rule in RULES for found in [rule(setting)] if found]
-    checks += check_values(host.env, {found.values.get("name", "") for found in checks})
-    checks += check_names(host.env)
-    return [
-        show_set(host.env),
-        *(checks or [check("variables.combinations", "ok", PASS, ["none that hinders capture"])]),
-    ]
+    findings = [found for rule in RULES for found in [rule(setting)] if found]
+    reported = {name for found in findings for name in found.names}
+    findings += check_values(host.env, reported) + check_names(host.env)
+    reported |= {name for found in findings for name in found.names}
+    checks = [_as_check(found, host.env) for found in findings]
+    if not any(item.status in (FAIL, WARN) for item in checks):
+        checks.append(check("variables.combinations", "ok", PASS))
+    return [*show_set(host.env, reported), *checks]
 
 
-def show_set(env: dict[str, str]) -> Check:
-    """List what is set, with its effect."""
-    rows = {row["name"]: row for row in read_table("variables")}
-    evidence = [
-        f"{name}={env[name]}: {row['effect']}" for name, row in rows.items() if name in env and row["kind"] != "absent"
-    ]
-    return check("variables.set", "ok", PASS, evidence or ["no variable of the table is set"])
+def _as_check(found: Finding, env: dict[str, str]) -> Check:
+    evidence = [*(f"{name}={env[name]}" for name in found.names if name in env), *found.evidence]
+    values = {"name": found.names[0] if found.names else "", **found.values}
+    if found.status == CRITICAL:
+        return critical(f"variables.{found.subject}", found.outcome, evidence, **values)
+    return check(f"variables.{found.subject}", found.outcome, found.status, evidence, **values)
+
+
+def show_set(env: dict[str, str], reported: set[str]) -> list[Check]:
+    """List what is set, each with its effect, but for the paths of CANN and what a rule reports."""
+    checks = []
+    for row in read_table("variables"):
+        name = row["name"]
+        if name in env and name not in reported and row["kind"] not in ("absent", "cann"):
+            values = {"effect": row["effect"], "effect_zh": row["effect_zh"]}
+            checks.append(check("variables.set", "set", PASS, [f"{name}={env[name]}"], **values))
+    return checks or [check("variables.set", "none", PASS)]
 
 
 def known_names() -> list[str]:
@@ -76,194 +111,159 @@ def known_names() -> list[str]:
     return [row["name"] for row in read_table("variables")]
 
 
-def check_values(env: dict[str, str], reported: set[str]) -> list[Check]:
+def check_values(env: dict[str, str], reported: set[str]) -> list[Finding]:
     """Report values outside those that a variable takes."""
-    checks = []
+    findings = []
     for row in read_table("variables"):
         name, allowed = row["name"], row["values"]
-        value = env.get(name)
-        if value is None or not allowed or name in reported or value.strip() in allowed.split("|"):
+        if name not in env or not allowed or name in reported or env[name].strip() in allowed.split("|"):
             continue
-        evidence = [f"{name}={value}", row["source"]]
-        # torch_npu raises on these two; of the others it uses the default, with a warning at most.
-        status = FAIL if name in ("TASK_QUEUE_ENABLE", "ASCEND_LAUNCH_BLOCKING") else WARN
-        values = {"name": name, "value": value, "allowed": allowed.replace("|", ", ")}
-        checks.append(check("variables.value", "invalid", status, evidence, **values))
-    return checks
+        values = {"value": env[name], "allowed": allowed.replace("|", ", ")}
+        status = FAIL if name in STRICT_NAMES else WARN
+        findings.append(Finding("value", "invalid", status, (name,), values, (row["source"],)))
+    return findings
 
 
-def check_names(env: dict[str, str]) -> list[Check]:
+def check_names(env: dict[str, str]) -> list[Finding]:
     """Report names that no release reads, and names that look misspelt."""
     rows = {row["name"]: row for row in read_table("variables")}
-    checks = []
+    findings = []
     for name in sorted(env):
         if name in rows and rows[name]["kind"] == "absent":
-            evidence = [f"{name}={env[name]}", rows[name]["source"]]
-            checks.append(check("variables.name", "absent", WARN, evidence, name=name, effect=rows[name]["effect"]))
+            values = {"effect": rows[name]["effect"], "effect_zh": rows[name]["effect_zh"]}
+            findings.append(Finding("name", "absent", WARN, (name,), values, (rows[name]["source"],)))
         elif name not in rows and name.startswith(PREFIXES):
             near = difflib.get_close_matches(name, list(rows), 1, SLIP_RATIO)
             if near:
-                checks.append(
-                    check("variables.name", "misspelt", WARN, [f"{name}={env[name]}"], name=name, near=near[0])
-                )
-    return checks
-
-
-def _task_queue(setting: Setting) -> Check | None:
-    if setting.env.get("TASK_QUEUE_ENABLE", "").strip() != "2":
-        return None
-    return critical("variables.task_queue", "two", ["TASK_QUEUE_ENABLE=2"], name="TASK_QUEUE_ENABLE")
-
-
-def _launch_blocking(setting: Setting) -> Check | None:
-    if not setting.on("ASCEND_LAUNCH_BLOCKING"):
-        return None
-    evidence = [
-        f"ASCEND_LAUNCH_BLOCKING={setting.env['ASCEND_LAUNCH_BLOCKING']}, torch_npu wheel {setting.wheel or 'unknown'}"
-    ]
-    values = {"name": "ASCEND_LAUNCH_BLOCKING"}
-    if not setting.known():
-        return check("variables.launch_blocking", "unknown", WARN, evidence, **values)
-    # The release that skips the sync while capturing (7.3.0) is the one that brought debug_dump to Python.
-    if "torch.npu.NPUGraph.debug_dump" not in setting.api:
-        return critical("variables.launch_blocking", "old_release", evidence, **values)
-    return check("variables.launch_blocking", "slow", WARN, evidence, **values)
-
-
-def _pinned_segments(setting: Setting) -> Check | None:
-    for name in ("PYTORCH_NPU_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
-        options = allocator_options(setting.env.get(name, ""))
-        if options.get("pin_memory_expandable_segments", "").lower() != "true":
-            continue
-        evidence = [f"{name}={setting.env[name]}"]
-        if setting.torch_line and versions.key(setting.torch_line) < versions.key(PIN_REFUSED_FROM):
-            return check("variables.pinned_segments", "later", WARN, evidence, name="")
-        return critical("variables.pinned_segments", "refused", evidence, name="")
-    return None
+                findings.append(Finding("name", "misspelt", WARN, (name,), {"near": near[0]}))
+    return findings
 
 
 def allocator_options(text: str) -> dict[str, str]:
-    """Read `key:value,key:value`; values in brackets may hold commas."""
-    return {
-        key.strip(): value.strip()
-        for key, value in re.findall(r"([A-Za-z_0-9]{1,60})\s*:\s*(\[[^\]]{0,200}\]|[^,\[]{0,200})", text[:4000])
-    }
+    """Read `key:value,key:value`; a value in brackets may hold commas."""
+    return {key: value.strip() for key, value in _ALLOCATOR_OPTION.findall(text[:4000])}
 
 
-def _allocator_keys(setting: Setting) -> Check | None:
-    options = allocator_options(setting.env.get("PYTORCH_NPU_ALLOC_CONF", ""))
+def _task_queue(setting: Setting) -> Finding | None:
+    if setting.get("TASK_QUEUE_ENABLE") == "2":
+        return Finding("task_queue", "two", CRITICAL, ("TASK_QUEUE_ENABLE",))
+    return None
+
+
+def _launch_blocking(setting: Setting) -> Finding | None:
+    names = ("ASCEND_LAUNCH_BLOCKING",)
+    if not setting.on(names[0]):
+        return None
+    if not setting.wheel:
+        return Finding("launch_blocking", "unknown", WARN, names)
+    evidence = (f"torch_npu as wheel {setting.wheel}",)
+    # The release that skips the sync while capturing (7.3.0) is the one that brought debug_dump to Python.
+    if "torch.npu.NPUGraph.debug_dump" not in setting.api:
+        return Finding("launch_blocking", "old_release", CRITICAL, names, evidence=evidence)
+    return Finding("launch_blocking", "slow", WARN, names, evidence=evidence)
+
+
+def _pinned_segments(setting: Setting) -> Finding | None:
+    for name in ALLOCATOR_NAMES:
+        if allocator_options(setting.get(name)).get("pin_memory_expandable_segments", "").lower() == "true":
+            if setting.is_older_than(PIN_REFUSED_FROM):
+                return Finding("pinned_segments", "later", WARN, (name,))
+            return Finding("pinned_segments", "refused", CRITICAL, (name,))
+    return None
+
+
+def _two_allocator_names(setting: Setting) -> Finding | None:
+    if not all(setting.get(name) for name in ALLOCATOR_NAMES):
+        return None
+    status = WARN if setting.is_older_than(TWO_NAMES_FROM) else FAIL
+    return Finding("allocator_names", "both", status, ALLOCATOR_NAMES)
+
+
+def _allocator_keys(setting: Setting) -> Finding | None:
+    options = allocator_options(setting.get(ALLOCATOR_NAMES[0]))
     strange = sorted(key for key in options if key not in ALLOCATOR_KEYS)
     if not strange:
         return None
-    evidence = [f"PYTORCH_NPU_ALLOC_CONF={setting.env['PYTORCH_NPU_ALLOC_CONF']}"]
-    return check(
-        "variables.allocator_key", "unknown", WARN, evidence, key=", ".join(strange), keys=", ".join(ALLOCATOR_KEYS)
-    )
+    values = {"key": ", ".join(strange), "keys": ", ".join(ALLOCATOR_KEYS)}
+    return Finding("allocator_key", "unknown", WARN, ALLOCATOR_NAMES[:1], values)
 
 
-def _two_allocator_names(setting: Setting) -> Check | None:
-    both = [name for name in ("PYTORCH_NPU_ALLOC_CONF", "PYTORCH_ALLOC_CONF") if setting.env.get(name)]
-    if len(both) < 2:
-        return None
-    evidence = [f"{name}={setting.env[name]}" for name in both]
-    newer = not setting.torch_line or versions.key(setting.torch_line) >= versions.key(TWO_NAMES_FROM)
-    return check("variables.allocator_names", "both", FAIL if newer else WARN, evidence)
+def _no_caching(setting: Setting) -> Finding | None:
+    if "PYTORCH_NO_NPU_MEMORY_CACHING" in setting.env:
+        return Finding("no_caching", "set", WARN, ("PYTORCH_NO_NPU_MEMORY_CACHING",))
+    return None
 
 
-def _no_caching(setting: Setting) -> Check | None:
-    value = setting.env.get("PYTORCH_NO_NPU_MEMORY_CACHING")
-    if value is None:
-        return None
-    return check("variables.no_caching", "set", WARN, [f"PYTORCH_NO_NPU_MEMORY_CACHING={value}"])
+def _hccl_aiv(setting: Setting) -> Finding | None:
+    if setting.get("HCCL_OP_EXPANSION_MODE").upper() == "AIV":
+        return Finding("hccl_aiv", "aiv", WARN, ("HCCL_OP_EXPANSION_MODE",))
+    return None
 
 
-def _hccl_aiv(setting: Setting) -> Check | None:
-    if setting.env.get("HCCL_OP_EXPANSION_MODE", "").strip().upper() != "AIV":
-        return None
-    return check("variables.hccl_aiv", "aiv", WARN, ["HCCL_OP_EXPANSION_MODE=AIV"], name="HCCL_OP_EXPANSION_MODE")
-
-
-def _npu_logs(setting: Setting) -> Check | None:
-    value = setting.env.get("TORCH_NPU_LOGS")
-    if not value:
-        return None
-    evidence = [f"TORCH_NPU_LOGS={value}"]
-    words = [word.strip() for word in value.split(",") if word.strip()]
+def _npu_logs(setting: Setting) -> Finding | None:
+    names = ("TORCH_NPU_LOGS",)
+    words = [word.strip() for word in setting.get(names[0]).split(",") if word.strip()]
     for word in words:
-        name = word.lstrip("+-")
-        if name in ("aclgraph", "npugraph") and setting.known() and f"TORCH_NPU_LOGS={name}" not in setting.api:
-            return check("variables.logs", "no_such_module", WARN, evidence, module=name, wheel=setting.wheel)
+        module = word.lstrip("+-")
+        if module in ("aclgraph", "npugraph") and setting.wheel and f"TORCH_NPU_LOGS={module}" not in setting.api:
+            return Finding("logs", "no_such_module", WARN, names, {"module": module, "wheel": setting.wheel})
     if any(word in ("aclgraph", "npugraph") for word in words):
-        return check("variables.logs", "no_plus", WARN, evidence)
-    if setting.env.get("TORCH_LOGS"):
-        return check("variables.logs", "replaces", WARN, [*evidence, f"TORCH_LOGS={setting.env['TORCH_LOGS']}"])
+        return Finding("logs", "no_plus", WARN, names)
+    if words and setting.get("TORCH_LOGS"):
+        return Finding("logs", "replaces", WARN, (*names, "TORCH_LOGS"))
     return None
 
 
-def _plog(setting: Setting) -> Check | None:
-    env = setting.env
-    if "1" in (env.get("ASCEND_SLOG_PRINT_TO_STDOUT", "").strip(), env.get("ASCEND_LOG_PRINT_TO_STDOUT", "").strip()):
-        return check("variables.plog", "stdout", WARN, ["ASCEND_SLOG_PRINT_TO_STDOUT=1: no plog files are written"])
-    level = env.get("ASCEND_GLOBAL_LOG_LEVEL", "").strip()
+def _plog(setting: Setting) -> Finding | None:
+    for name in ("ASCEND_SLOG_PRINT_TO_STDOUT", "ASCEND_LOG_PRINT_TO_STDOUT"):
+        if setting.get(name) == "1":
+            return Finding("plog", "stdout", WARN, (name,))
+    level = setting.get("ASCEND_GLOBAL_LOG_LEVEL")
     if level == "4":
-        return check("variables.plog", "off", WARN, ["ASCEND_GLOBAL_LOG_LEVEL=4"])
+        return Finding("plog", "off", WARN, ("ASCEND_GLOBAL_LOG_LEVEL",))
     if level in ("0", "1"):
-        return check("variables.plog", "flood", WARN, [f"ASCEND_GLOBAL_LOG_LEVEL={level}"])
+        return Finding("plog", "flood", WARN, ("ASCEND_GLOBAL_LOG_LEVEL",))
     return None
 
 
-def _compact_errors(setting: Setting) -> Check | None:
-    if not setting.on("TORCH_NPU_COMPACT_ERROR_OUTPUT"):
-        return None
-    return check("variables.compact_errors", "set", WARN, ["TORCH_NPU_COMPACT_ERROR_OUTPUT=1"])
+def _compact_errors(setting: Setting) -> Finding | None:
+    if setting.on("TORCH_NPU_COMPACT_ERROR_OUTPUT"):
+        return Finding("compact_errors", "set", WARN, ("TORCH_NPU_COMPACT_ERROR_OUTPUT",))
+    return None
 
 
-def _acl_config(setting: Setting) -> Check | None:
-    name = setting.env.get("TORCH_ACL_INIT_CONFIG_PATH")
-    if not name:
+def _acl_config(setting: Setting) -> Finding | None:
+    names = ("TORCH_ACL_INIT_CONFIG_PATH",)
+    path = setting.get(names[0])
+    if not path:
         return None
-    evidence = [f"TORCH_ACL_INIT_CONFIG_PATH={name}"]
     try:
-        text = Path(name).read_text(encoding="utf-8")[: 1 << 20]
-        content = json.loads(text)
+        with Path(path).open(encoding="utf-8") as source:
+            content = json.loads(source.read(MAX_CONFIG))
     except (OSError, ValueError) as error:
-        return check("variables.acl_config", "unreadable", FAIL, [*evidence, str(error)], path=name)
-    sections = sorted(set(content) & {"dump", "profiler"}) if isinstance(content, dict) else []
-    if "defaultDevice" not in json.dumps(content):
-        return check("variables.acl_config", "no_default_device", WARN, evidence)
-    if sections:
-        return check("variables.acl_config", "sections", WARN, [*evidence, ", ".join(sections)])
+        return Finding("acl_config", "unreadable", FAIL, names, {"path": path}, (str(error),))
+    keys = set(content) if isinstance(content, dict) else set()
+    if "defaultDevice" not in keys:
+        return Finding("acl_config", "no_default_device", WARN, names)
+    sections = sorted(keys & {"dump", "profiler"})
+    return Finding("acl_config", "sections", WARN, names, evidence=(", ".join(sections),)) if sections else None
+
+
+def _visible_devices(setting: Setting) -> Finding | None:
+    name = "ASCEND_RT_VISIBLE_DEVICES"
+    if name in setting.env and not _DEVICE_LIST.fullmatch(setting.env[name][:2000]):
+        return Finding("visible_devices", "invalid", FAIL, (name,))
     return None
 
 
-def _visible_devices(setting: Setting) -> Check | None:
-    value = setting.env.get("ASCEND_RT_VISIBLE_DEVICES")
-    if value is None:
-        return None
-    if not re.fullmatch(r"\s*\d{1,4}(?:-\d{1,4})?(?:\s*,\s*\d{1,4}(?:-\d{1,4})?)*\s*", value[:2000]):
-        return check("variables.visible_devices", "invalid", FAIL, [f"ASCEND_RT_VISIBLE_DEVICES={value}"])
+def _autoload(setting: Setting) -> Finding | None:
+    if setting.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
+        return Finding("autoload", "off", SKIP, ("TORCH_DEVICE_BACKEND_AUTOLOAD",))
     return None
 
 
-def _autoload(setting: Setting) -> Check | None:
-    if setting.env.get("TORCH_DEVICE_BACKEND_AUTOLOAD") != "0":
-        return None
-    return check("variables.autoload", "off", SKIP, ["TORCH_DEVICE_BACKEND_AUTOLOAD=0"])
-
-
-# One rule, one fault: each returns a check when the environment has it.
+# One rule, one fault: each says whether the environment has it.
 RULES: tuple[Rule, ...] = (
-    _task_queue,
-    _launch_blocking,
-    _pinned_segments,
-    _two_allocator_names,
-    _allocator_keys,
-    _no_caching,
-    _hccl_aiv,
-    _npu_logs,
-    _plog,
-    _compact_errors,
-    _acl_config,
-    _visible_devices,
-    _autoload,
+    *(_task_queue, _launch_blocking, _pinned_segments, _two_allocator_names, _allocator_keys, _no_caching),
+    *(_hccl_aiv, _npu_logs, _plog, _compact_errors, _acl_config, _visible_devices, _autoload),
 )

@@ -19,6 +19,11 @@ def stage(name):
     print("@@STAGE " + name, flush=True)
 
 
+def tell(result):
+    """Say what is known so far: the last thing said counts, also when the process dies after it."""
+    print("@@RESULT " + json.dumps(result), flush=True)
+
+
 def describe(error):
     return {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
 
@@ -58,6 +63,7 @@ def capture_and_replay(torch, device, result):
         output = compute(torch, static_input, weight)
     result["graph_bytes"] = int(torch.npu.memory_reserved(device) - reserved)
     result["captured"] = True
+    tell(result)
 
     previous = None
     result["replays"] = []
@@ -76,8 +82,11 @@ def capture_and_replay(torch, device, result):
             }
         )
         previous = got
+        tell(result)
     stage("release the graph")
     graph.reset()
+    result["released"] = True
+    tell(result)
 
 
 def update_parameter(torch, device, result):
@@ -133,8 +142,7 @@ def examine(wanted):
     return result
 
 
-answer = examine(int(sys.argv[1]))
-print("@@RESULT " + json.dumps(answer), flush=True)
+tell(examine(int(sys.argv[1])))
 # Libraries of a half-initialised accelerator may crash at exit; the answer is out, so leave without them.
 sys.stdout.flush()
 os._exit(0)
