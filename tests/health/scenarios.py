@@ -7,9 +7,9 @@ from typing import Callable, NamedTuple
 
 import npu_smi_tables
 import pytest
+from fake_machine import World
 from health import torch_npu_package
 from health.model import FAIL, SKIP, WARN, Check
-from world import World
 
 CRIT = "CRIT"
 
@@ -88,9 +88,9 @@ def _(world: World) -> list[Check]:
     return world.checks("cann")
 
 
-@scenario("cann.environment/runtime_missing", CRIT)
+@scenario("cann.environment/incomplete", CRIT)
 def _(world: World) -> list[Check]:
-    (world.home / "runtime").rmdir()
+    (world.home / "compiler").rmdir()
     return world.checks("cann")
 
 
@@ -105,6 +105,7 @@ def _(world: World) -> list[Check]:
     other = world.folder / "cann-8.0.0" / "lib64"
     other.mkdir(parents=True)
     (other / "libascendcl.so").touch()
+    (other.parent / "version.cfg").touch()
     world.env["LD_LIBRARY_PATH"] = f"{other}:{world.env['LD_LIBRARY_PATH']}"
     return world.checks("cann")
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import npu_smi_tables
 import pytest
+from fake_machine import ROOT, SCRIPT, World, healthy_machine  # noqa: F401 -- a fixture
 from health.model import GROUPS
-from world import ROOT, SCRIPT, World
 
 DIAGNOSE = ROOT / "graph-mode-diagnostics" / "scripts" / "diagnose.py"
 LAST_LINE = re.compile(r"\d+ passed, \d+ failed, \d+ critical")
@@ -200,7 +200,7 @@ def test_the_bundle_holds_what_a_report_needs_redacted_and_bounded(world: World,
     done = health(world, "--only", "cann,torch_npu,devices,capture,variables", "--bundle", str(target))
     assert "redacted" in done.stderr
     found = members(target)
-    assert {"README.txt", "health.json", "health.txt", "versions.txt", "variables.txt", "npu-smi.txt"} <= set(found)
+    assert {"README.md", "health.json", "health.md", "versions.txt", "variables.txt", "npu-smi.txt"} <= set(found)
     logs = [name for name in found if name.startswith("plog/")]
     assert len(logs) == 8
     assert "plog/debug-plog-11_20260101.log" in logs

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from fake_machine import World, healthy_machine  # noqa: F401 -- a fixture
 from health import report, tables
 from health.model import FAIL, PASS, SKIP, WARN, count
 from scenarios import CRIT, SCENARIOS, Scenario
-from world import World
 
 # What a text shows where a check gave no value for it.
 UNFILLED = re.compile(r"\{[a-z_]{1,30}\}")

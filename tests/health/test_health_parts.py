@@ -8,10 +8,10 @@ import time
 
 import npu_smi_tables
 import pytest
+from fake_machine import World, healthy_machine  # noqa: F401 -- a fixture
 from health import api_reader, devices, import_errors, npu_smi, process, tables, variables, versions
 from health.host import Answer, read_answer
 from health.process import Outcome
-from world import World
 
 # --- npu-smi
 

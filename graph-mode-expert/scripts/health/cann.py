@@ -18,6 +18,10 @@ HOME_PLACES = ("Ascend/ascend-toolkit/latest", "Ascend/cann")
 # The oldest CANN with aclmdlRICaptureBegin (data/feature_minimums.tsv).
 FIRST_WITH_CAPTURE = "8.1.RC1"
 CORE_LIBRARY = "libascendcl.so"
+# Folders of the toolkit that import torch_npu demands (_cann_package_check, in every wheel from 2.1.0.post12 on).
+REQUIRED_FOLDERS = ("runtime", "compiler")
+# A library lies in TOOLKIT/lib64 or TOOLKIT/<machine>-linux/lib64.
+TOOLKIT_DEPTH = 4
 KERNELS = "built-in/op_impl/ai_core/tbe/kernel"
 MAX_INFO = 64 * 1024
 
@@ -132,12 +136,15 @@ def check_environment(host: Host, toolkit: Toolkit) -> Check:
             return critical("cann.environment", "opp_unset", ["ASCEND_OPP_PATH is not set"])
         if not Path(opp).is_dir():
             return critical("cann.environment", "opp_invalid", [f"ASCEND_OPP_PATH={opp}"], path=opp)
-        if not (toolkit.folder / "runtime").is_dir():
-            return critical("cann.environment", "runtime_missing", [f"{toolkit.folder}/runtime"], path=toolkit.folder)
+        missing = [name for name in REQUIRED_FOLDERS if not (toolkit.folder / name).is_dir()]
+        if missing:
+            evidence = [f"{toolkit.folder}/{name} is not there" for name in missing]
+            return critical("cann.environment", "incomplete", evidence, path=toolkit.folder, missing=", ".join(missing))
     library = find_core_library(host)
     if not library:
         return check("cann.environment", "library_path", FAIL, ["LD_LIBRARY_PATH has no folder with " + CORE_LIBRARY])
-    if toolkit.found_by and not _inside(Path(library), toolkit.folder):
+    other = toolkit_of(Path(library))
+    if toolkit.found_by and other and other != _resolved(toolkit.folder):
         evidence = [f"{toolkit.found_by}={toolkit.folder}", f"first {CORE_LIBRARY}: {library}"]
         return check("cann.environment", "two_toolkits", WARN, evidence, library=library)
     return check("cann.environment", "ok", PASS, [library])
@@ -151,11 +158,19 @@ def find_core_library(host: Host) -> str:
     return ""
 
 
-def _inside(path: Path, folder: Path) -> bool:
+def toolkit_of(library: Path) -> Path | None:
+    """Return the toolkit folder that a library lies in, or None when no folder above it looks like one."""
+    for folder in list(_resolved(library).parents)[:TOOLKIT_DEPTH]:
+        if any((folder / name).exists() for name in ("version.cfg", "set_env.sh", "opp")):
+            return folder
+    return None
+
+
+def _resolved(path: Path) -> Path:
     try:
-        return folder.resolve() in path.resolve().parents
+        return path.resolve()
     except OSError:
-        return False
+        return path
 
 
 def check_kernels(host: Host, toolkit: Toolkit, smi: npu_smi.Report) -> Check:

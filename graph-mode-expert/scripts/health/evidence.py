@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from health.host import Host
-from health.report import as_text
+from health.report import as_markdown
 from health.variables import PREFIXES
 from npu_graph.cli import NO_INPUT, CommandError
 from npu_graph.redaction import Redactor
@@ -26,7 +26,7 @@ MAX_VALUE = 4000
 README = """Evidence collected by check_graph_health.py --bundle.
 
 health.json     the health report, schema npu-graph/health/1
-health.txt      the same, to read
+health.md       the same, to read
 versions.txt    versions of Python, torch, torch_npu, CANN, driver
 variables.txt   environment variables of the NPU stack
 npu-smi.txt     output of npu-smi info
@@ -46,13 +46,13 @@ def write_bundle(target: Path, host: Host, record: dict[str, Any], redactor: Red
         CommandError: the file cannot be written.
     """
     members = {
-        "README.txt": README,
+        "README.md": README,
         "versions.txt": versions_text(record["environment"]),
         "failures.txt": failures_text(host),
         "variables.txt": variables_text(host),
         "npu-smi.txt": host.npu_smi().stdout + host.npu_smi().stderr,
         **plog_members(host),
-        "health.txt": as_text(record, verbose=True),
+        "health.md": as_markdown(record),
         "health.json": json.dumps(record, ensure_ascii=False, indent=2),
     }
     try:

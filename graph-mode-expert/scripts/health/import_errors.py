@@ -8,6 +8,7 @@ from typing import NamedTuple, Pattern, Sequence
 from health import process
 from health.host import Answer
 from health.model import SKIP, Check, check, critical
+from npu_graph.cli import one_line
 
 # How a probe that gave no result ended.
 CRASHED, HUNG, FLOODED, KILLED, NO_TIME = "crash", "hang", "flood", "killed", "no_time"
@@ -63,7 +64,7 @@ KINDS = (
     _kind("symbol", r"undefined symbol: (?P<what>\w{1,200})"),
     _kind("home_invalid", r"ASCEND_HOME_PATH : (?P<what>\S{1,200}) does not exist"),
     _kind("opp_unset", r"(?P<what>ASCEND_OPP_PATH) environment variable is not set"),
-    _kind("opp_invalid", r"(?P<what>ASCEND_(?:OPP|RUNTIME)_PATH : \S{1,200}) does not exist"),
+    _kind("opp_invalid", r"(?P<what>ASCEND_(?:OPP|RUNTIME|COMPILER)_PATH : \S{1,200}) does not exist"),
     _kind("two_accelerators", r"Two accelerators cannot be used at the same time .{0,20}: (?P<what>npu and \w{1,20})"),
     _kind("not_built", r"No module named '(?P<what>torch_npu\._C|torch\._C)'"),
     _kind("no_module", r"No module named '(?P<what>[\w.]{1,100})'"),
@@ -97,7 +98,7 @@ def values(answer: Answer) -> dict[str, str]:
     error = answer.error
     message = f"{error.get('type', '')}: {error.get('message', '')}" if error else answer.outcome.stderr.strip()[-200:]
     return {
-        "what": kind[1] if kind else message,
+        "what": one_line(kind[1] if kind else message, 200),
         "stage": answer.stage or "start",
         "signal": answer.outcome.detail,
         "seconds": f"{answer.outcome.seconds:.0f}",

@@ -103,7 +103,7 @@ def show_set(env: dict[str, str], reported: set[str]) -> list[Check]:
         if name in env and name not in reported and row["kind"] not in ("absent", "cann"):
             values = {"effect": row["effect"], "effect_zh": row["effect_zh"]}
             checks.append(check("variables.set", "set", PASS, [f"{name}={env[name]}"], **values))
-    return checks or [check("variables.set", "none", PASS)]
+    return checks if checks or reported else [check("variables.set", "none", PASS)]
 
 
 def known_names() -> list[str]:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import npu_smi_tables
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "graph-mode-expert" / "scripts"
@@ -53,6 +54,7 @@ class World:
         """Lay a toolkit of this version."""
         (self.home / "lib64").mkdir(exist_ok=True)
         (self.home / "runtime").mkdir(exist_ok=True)
+        (self.home / "compiler").mkdir(exist_ok=True)
         (self.home / "lib64" / "libascendcl.so").touch()
         text = f"runtime_running_version=[7.7.0.1.1:{version}]\ntoolkit_running_version=[7.7.0.1.1:{version}]\n"
         (self.home / "version.cfg").write_text(text)
@@ -117,3 +119,9 @@ class World:
     def checks(self, *groups: str) -> list[Check]:
         """Run the groups (all unless named) on this machine."""
         return script.run_checks(self.host(), groups or tuple(GROUPS))
+
+
+@pytest.fixture(name="world")
+def healthy_machine(tmp_path: Path) -> World:
+    """A healthy machine."""
+    return World(tmp_path / "machine")
