@@ -62,8 +62,11 @@ BACKENDS = {
     "torch.compile(backend='npugraphs')": ("utils/_graph_tree.py", "npugraphs"),
 }
 LOG_FILE = "_logging/_internal.py"
-# Log modules of TORCH_NPU_LOGS that concern graphs.
-LOG_MODULES = ("aclgraph", "npugraph", "acl", "dispatch", "memory")
+# Log modules of TORCH_NPU_LOGS; one that a release does not register makes `import torch_npu` fail.
+LOG_MODULES = (
+    *("aclgraph", "npugraph", "acl", "dispatch", "dispatch_time", "memory", "op_plugin", "silent", "recovery"),
+    *("shmem", "env"),
+)
 
 
 def read_api(read_source: ReadSource) -> Api:

@@ -136,7 +136,7 @@ def check_soc(host: Host, report: Report) -> Check:
 def find_soc(host: Host, report: Report) -> npu_smi.Soc:
     """Return the SoC: from torch_npu where it answered (it tells A3 by name), else from npu-smi."""
     answer = host.asked("devices")
-    names = (answer.result or {}).get("names", []) if answer and answer.works else []
+    names = (answer.result or {}).get("names", []) if answer else []
     if names:
         return npu_smi.family(names[min(host.device, len(names) - 1)], report.chips)
     chip = visible_chip(host, report)

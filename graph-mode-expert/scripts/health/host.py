@@ -16,7 +16,7 @@ from health.process import Outcome
 
 # Seconds that each probe may take, as shares of the whole time limit: importing torch_npu takes seconds on a busy
 # aarch64 host, and one probe that hangs must leave time for those after it.
-SHARES = {"packages": 0.15, "npu_smi": 0.12, "torch": 0.25, "torch_npu": 0.35, "devices": 0.30, "capture": 0.40}
+SHARES = {"packages": 0.25, "npu_smi": 0.12, "torch": 0.25, "torch_npu": 0.35, "devices": 0.30, "capture": 0.40}
 # Time kept to write the report.
 RESERVE_SECONDS = 2.0
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
 
 from health import tables, versions
+from health.api_reader import LOG_MODULES
 from health.host import Host
 from health.model import FAIL, PASS, SKIP, WARN, Check, check, critical
 from health.tables import read_table
@@ -28,10 +29,11 @@ ALLOCATOR_KEYS = (
     *("roundup_power2_divisions", "pin_memory_expandable_segments"),
 )
 ALLOCATOR_NAMES = ("PYTORCH_NPU_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-# First torch line whose capture_begin refuses pin_memory_expandable_segments, and whose allocator refuses two names.
-PIN_REFUSED_FROM, TWO_NAMES_FROM = "2.11", "2.10"
-# torch_npu raises on a strange value of these; of the others it takes the default, with a warning at most.
-STRICT_NAMES = ("TASK_QUEUE_ENABLE", "ASCEND_LAUNCH_BLOCKING")
+# First torch line whose capture_begin refuses pin_memory_expandable_segments (its text is in the libraries of the
+# wheels from 2.11.0 on, and in no 2.10 wheel).
+PIN_REFUSED_FROM = "2.11"
+# The wheels whose libraries read PYTORCH_ALLOC_CONF, and then refuse both names together: these and all newer ones.
+READS_COMMON_NAME = ("2.10.0.post7", "2.11.0.post3", "2.12.0.post3", "2.13.0")
 MAX_CONFIG = 1 << 20
 
 _ALLOCATOR_OPTION = re.compile(r"([A-Za-z_0-9]{1,60})\s{0,8}:\s{0,8}(\[[^\]]{0,200}\]|[^,\[]{0,200})")
@@ -119,8 +121,7 @@ def check_values(env: dict[str, str], reported: set[str]) -> list[Finding]:
         if name not in env or not allowed or name in reported or env[name].strip() in allowed.split("|"):
             continue
         values = {"value": env[name], "allowed": allowed.replace("|", ", ")}
-        status = FAIL if name in STRICT_NAMES else WARN
-        findings.append(Finding("value", "invalid", status, (name,), values, (row["source"],)))
+        findings.append(Finding("value", "invalid", WARN, (name,), values, (row["source"],)))
     return findings
 
 
@@ -145,8 +146,11 @@ def allocator_options(text: str) -> dict[str, str]:
 
 
 def _task_queue(setting: Setting) -> Finding | None:
-    if setting.get("TASK_QUEUE_ENABLE") == "2":
+    value = setting.get("TASK_QUEUE_ENABLE")
+    if value == "2":
         return Finding("task_queue", "two", CRITICAL, ("TASK_QUEUE_ENABLE",))
+    if value.isdigit() and value not in ("0", "1"):
+        return Finding("task_queue", "refused", CRITICAL, ("TASK_QUEUE_ENABLE",))
     return None
 
 
@@ -164,7 +168,7 @@ def _launch_blocking(setting: Setting) -> Finding | None:
 
 
 def _pinned_segments(setting: Setting) -> Finding | None:
-    for name in ALLOCATOR_NAMES:
+    for name in _allocator_names(setting):
         if allocator_options(setting.get(name)).get("pin_memory_expandable_segments", "").lower() == "true":
             if setting.is_older_than(PIN_REFUSED_FROM):
                 return Finding("pinned_segments", "later", WARN, (name,))
@@ -172,11 +176,25 @@ def _pinned_segments(setting: Setting) -> Finding | None:
     return None
 
 
-def _two_allocator_names(setting: Setting) -> Finding | None:
-    if not all(setting.get(name) for name in ALLOCATOR_NAMES):
+def _allocator_names(setting: Setting) -> tuple[str, ...]:
+    """Return the variables that this release takes allocator options from (both, where it is not known)."""
+    if not setting.wheel:
+        return ALLOCATOR_NAMES
+    mine = versions.key(setting.wheel)
+    for first in READS_COMMON_NAME:
+        if mine >= versions.key(first) and (mine[0] == versions.key(first)[0] or first == READS_COMMON_NAME[-1]):
+            return ALLOCATOR_NAMES
+    return ALLOCATOR_NAMES[:1]
+
+
+def _common_allocator_name(setting: Setting) -> Finding | None:
+    if not setting.get(ALLOCATOR_NAMES[1]):
         return None
-    status = WARN if setting.is_older_than(TWO_NAMES_FROM) else FAIL
-    return Finding("allocator_names", "both", status, ALLOCATOR_NAMES)
+    if _allocator_names(setting) != ALLOCATOR_NAMES:
+        return Finding("allocator_names", "not_read", WARN, ALLOCATOR_NAMES[1:], {"wheel": setting.wheel})
+    if setting.get(ALLOCATOR_NAMES[0]):
+        return Finding("allocator_names", "both", CRITICAL if setting.wheel else WARN, ALLOCATOR_NAMES)
+    return None
 
 
 def _allocator_keys(setting: Setting) -> Finding | None:
@@ -203,10 +221,9 @@ def _hccl_aiv(setting: Setting) -> Finding | None:
 def _npu_logs(setting: Setting) -> Finding | None:
     names = ("TORCH_NPU_LOGS",)
     words = [word.strip() for word in setting.get(names[0]).split(",") if word.strip()]
-    for word in words:
-        module = word.lstrip("+-")
-        if module in ("aclgraph", "npugraph") and setting.wheel and f"TORCH_NPU_LOGS={module}" not in setting.api:
-            return Finding("logs", "no_such_module", WARN, names, {"module": module, "wheel": setting.wheel})
+    for module in (word.lstrip("+-") for word in words):
+        if module in LOG_MODULES and setting.wheel and f"TORCH_NPU_LOGS={module}" not in setting.api:
+            return Finding("logs", "no_such_module", CRITICAL, names, {"module": module, "wheel": setting.wheel})
     if any(word in ("aclgraph", "npugraph") for word in words):
         return Finding("logs", "no_plus", WARN, names)
     if words and setting.get("TORCH_LOGS"):
@@ -264,6 +281,6 @@ def _autoload(setting: Setting) -> Finding | None:
 
 # One rule, one fault: each says whether the environment has it.
 RULES: tuple[Rule, ...] = (
-    *(_task_queue, _launch_blocking, _pinned_segments, _two_allocator_names, _allocator_keys, _no_caching),
+    *(_task_queue, _launch_blocking, _pinned_segments, _common_allocator_name, _allocator_keys, _no_caching),
     *(_hccl_aiv, _npu_logs, _plog, _compact_errors, _acl_config, _visible_devices, _autoload),
 )

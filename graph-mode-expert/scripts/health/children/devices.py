@@ -23,19 +23,23 @@ def cann_versions():
     return found
 
 
-def examine(wanted):
+def tell(result):
+    """Say what is known so far: the last thing said counts, also when the process dies after it."""
+    print("@@RESULT " + json.dumps(result), flush=True)
+
+
+def examine(wanted, result):
     import torch
     import torch_npu  # noqa: F401
 
     print("@@STAGE count devices", flush=True)
-    available = bool(torch.npu.is_available())
-    total = int(torch.npu.device_count())
-    result = {"available": available, "count": total, "names": [], "versions": cann_versions()}
-    if not total:
-        return result
-    result["names"] = [str(torch.npu.get_device_name(at)) for at in range(total)]
-    if wanted >= total:
-        return result
+    result["available"] = bool(torch.npu.is_available())
+    result["count"] = int(torch.npu.device_count())
+    result["names"] = [str(torch.npu.get_device_name(at)) for at in range(result["count"])]
+    result["versions"] = cann_versions()
+    tell(result)
+    if wanted >= result["count"]:
+        return
     print(f"@@STAGE open device {wanted}", flush=True)
     torch.npu.set_device(wanted)
     probe = torch.ones(4, device=f"npu:{wanted}")
@@ -48,14 +52,14 @@ def examine(wanted):
     except Exception as error:
         result["memory_error"] = str(error)
     result["reserved"] = int(torch.npu.memory_reserved(wanted))
-    return result
 
 
+found = {"names": []}
 try:
-    result = examine(int(sys.argv[1]))
+    examine(int(sys.argv[1]), found)
 except BaseException as error:
-    result = {"error": {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}}
-print("@@RESULT " + json.dumps(result), flush=True)
+    found["error"] = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
+tell(found)
 # Libraries of a half-initialised accelerator may crash at exit; the answer is out, so leave without them.
 sys.stdout.flush()
 os._exit(0)
