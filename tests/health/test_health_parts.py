@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import time
+import zipfile
+from pathlib import Path
 
 import npu_smi_tables
 import pytest
-from fake_machine import World, healthy_machine  # noqa: F401 -- a fixture
+from fake_machine import ROOT, World, healthy_machine  # noqa: F401 -- a fixture
 from health import api_reader, devices, import_errors, npu_smi, process, tables, variables, versions
 from health.host import Answer, read_answer
 from health.process import Outcome
@@ -334,3 +336,40 @@ def test_a_relative_pythonpath_is_still_found_by_a_probe(world: World, monkeypat
     monkeypatch.chdir(world.folder)
     world.env["PYTHONPATH"] += os.pathsep + "site-here"
     assert world.host().packages()["torchair"] == "1.0"
+
+
+# --- generated pages and tables
+
+
+def test_the_page_of_variables_is_what_the_table_says() -> None:
+    done = process.run_bounded([sys.executable, str(ROOT / "tools" / "write_variable_page.py"), "--check"], 30.0)
+    assert done.kind == process.OK, done.stderr
+
+
+def make_wheel(folder: Path, version: str, source: str) -> None:
+    with zipfile.ZipFile(folder / f"torch_npu-{version}-cp311-cp311-manylinux_2_28_x86_64.whl", "w") as archive:
+        archive.writestr("torch_npu/npu/graphs.py", source)
+
+
+def check_table(folder: Path, version: str) -> process.Outcome:
+    tool = str(ROOT / "tools" / "build_api_table.py")
+    return process.run_bounded([sys.executable, tool, "--check", "--wheels", str(folder), version], 60.0)
+
+
+def test_a_wheel_that_differs_from_the_api_table_is_told(tmp_path: Path) -> None:
+    make_wheel(tmp_path, "2.5.1", "def graph_pool_handle(size=1): ...")
+    done = check_table(tmp_path, "2.5.1")
+    assert (done.kind, done.detail) == (process.EXIT, "1")
+    assert "torch.npu.graph_pool_handle: table '()', wheel '(size=1)'" in done.stdout
+
+
+@pytest.mark.parametrize("content", ["def (", None], ids=["no Python", "no zip"])
+def test_a_wheel_that_cannot_be_read_is_one_line(tmp_path: Path, content: str | None) -> None:
+    if content is None:
+        (tmp_path / "torch_npu-2.5.1-cp311-cp311-manylinux_2_28_x86_64.whl").write_bytes(b"junk")
+    else:
+        make_wheel(tmp_path, "2.5.1", content)
+    done = check_table(tmp_path, "2.5.1")
+    assert done.detail == "3"
+    assert len(done.stderr.splitlines()) == 1
+    assert "cannot be read" in done.stderr
