@@ -72,13 +72,15 @@ def find_facts(host: Host) -> dict[str, Any]:
     toolkit = cann.find_toolkit(host)
     outcome = host.npu_smi()
     smi = npu_smi.parse(outcome.stdout + "\n" + outcome.stderr)
+    opened = host.asked("devices")
+    loaded = ((opened.result or {}) if opened else {}).get("versions", {})
     frameworks = [name for name in ("vllm-ascend", "vllm", "sglang", "verl") if name in packages]
     return {
         "python": (host.probe("packages").result or {}).get("python"),
         "torch": packages.get("torch"),
         "torch_npu": packages.get("torch-npu"),
-        "cann": toolkit.version if toolkit and toolkit.version else None,
-        "driver": cann.driver_version(host) or smi.version or None,
+        "cann": (toolkit.version if toolkit else "") or loaded.get("cann") or None,
+        "driver": cann.driver_version(host) or smi.version or loaded.get("driver") or None,
         "soc": devices.find_soc(host, smi).name or None,
         "chips": len(smi.chips),
         "framework": {"name": frameworks[0], "version": packages[frameworks[0]]} if frameworks else None,

@@ -543,6 +543,7 @@ for _found, _status, _variables in (
     ("replay/stale", CRIT, {"FAKE_REPLAY": "stale"}),
     ("replay/differs", CRIT, {"FAKE_REPLAY": "wrong"}),
     ("update/driver", WARN, {"FAKE_FAULT": "update=" + _REFUSED.format(207019)}),
+    ("update/driver", WARN, {"FAKE_FAULT": "update=" + _REFUSED.format("107033 EE9999: runtime result = 207000")}),
     ("update/error", WARN, {"FAKE_FAULT": "task_group=" + _REFUSED.format(507009)}),
     ("update/lost", FAIL, {"FAKE_UPDATE": "lost"}),
     ("update/wrong", FAIL, {"FAKE_UPDATE": "wrong"}),

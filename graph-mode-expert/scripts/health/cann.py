@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from health import npu_smi, tables, versions
-from health.host import Host
-from health.model import FAIL, PASS, SKIP, WARN, Check, check, critical
+from . import npu_smi, tables, versions
+from .host import Host
+from .model import FAIL, PASS, SKIP, WARN, Check, check, critical
 
 # Where the installers put the toolkit: under ascend-toolkit up to 8.3, under cann from 8.5 on.
 TOOLKIT_PLACES = ("/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/cann", "/usr/local/Ascend/nnae/latest")

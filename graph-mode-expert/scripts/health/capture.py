@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from health import import_errors, process
-from health.host import Answer, Host
-from health.model import FAIL, PASS, SKIP, WARN, Check, check, critical
+from . import import_errors, process
+from .host import Answer, Host
+from .model import FAIL, PASS, SKIP, WARN, Check, check, critical
 
 # The scalar of the captured multiplication before the update, and after it (children/capture.py).
 BEFORE, AFTER = 2.0, 5.0
@@ -81,9 +81,11 @@ def check_update(answer: Answer, found: dict[str, Any]) -> Check:
         message = str(error.get("message", ""))
         code = _CODE.search(message)
         number = code.group(1) if code else ""
-        outcome = "driver" if number in UPDATE_UNSUPPORTED else "error"
+        # 207000 does not raise, so a later call of the update may be the one that does, with 207000 in CANN's text.
+        unsupported = [mark for mark in UPDATE_UNSUPPORTED if mark in message]
+        outcome = "driver" if unsupported else "error"
         lines = [text for text in message.splitlines() if text.strip()][:4]
-        return check("capture.update", outcome, WARN, lines, code=number or "no code")
+        return check("capture.update", outcome, WARN, lines, code=(unsupported or [number or "no code"])[0])
     update = found.get("update")
     if update is None:
         return check("capture.update", "no_api", SKIP)

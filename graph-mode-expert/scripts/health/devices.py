@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from health import import_errors, npu_smi, process
-from health.host import Host
-from health.model import FAIL, PASS, SKIP, WARN, Check, check, critical
-from health.npu_smi import Chip, Report
+from . import import_errors, npu_smi, process
+from .host import Host
+from .model import FAIL, PASS, SKIP, WARN, Check, check, critical
+from .npu_smi import Chip, Report
 
 # Health words of npu-smi. UNKNOWN is what a container shows that may not ask.
 GRAVE_HEALTH = ("alarm", "critical", "error", "offline")
@@ -106,6 +106,7 @@ def check_torch(host: Host, report: Report) -> list[Check]:
         return [import_errors.failed("devices.torch", answer, known)]
     found = answer.result or {}
     evidence = [f"torch.npu.device_count() = {found['count']}: {', '.join(sorted(set(found['names']))) or 'none'}"]
+    evidence += [f"{name} {version} (as torch_npu sees it)" for name, version in sorted(found["versions"].items())]
     if not found["count"]:
         return [critical("devices.torch", "none", [*evidence, f"npu-smi shows {len(report.chips)}"])]
     if host.device >= found["count"]:

@@ -7,11 +7,12 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from health.host import Host
-from health.report import as_markdown
-from health.variables import PREFIXES
 from npu_graph.cli import NO_INPUT, CommandError
 from npu_graph.redaction import Redactor
+
+from .host import Host
+from .report import as_markdown
+from .variables import PREFIXES
 
 # The newest logs are those of the failing run, and of its ranks; their tail has the error.
 MAX_PLOGS = 8

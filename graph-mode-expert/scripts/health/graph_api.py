@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from health import tables, versions
-from health.api_reader import Api, ReadSource, read_api
-from health.host import Host
-from health.model import FAIL, PASS, SKIP, WARN, Check, check, critical
+from . import tables, versions
+from .api_reader import Api, ReadSource, read_api
+from .host import Host
+from .model import FAIL, PASS, SKIP, WARN, Check, check, critical
 
 # Without these nothing can be captured.
 CORE = ("torch.npu.NPUGraph", "torch.npu.NPUGraph.capture_begin", "torch.npu.NPUGraph.replay", "torch.npu.graph")

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
-from health import process
-from health.process import Outcome
+from . import process
+from .process import Outcome
 
 # Seconds that each probe may take, as shares of the whole time limit: importing torch_npu takes seconds on a busy
 # aarch64 host, and one probe that hangs must leave time for those after it.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Pattern, Sequence
 
-from health import process
-from health.host import Answer
-from health.model import SKIP, Check, check, critical
 from npu_graph.cli import one_line
+
+from . import process
+from .host import Answer
+from .model import SKIP, Check, check, critical
 
 # How a probe that gave no result ended.
 CRASHED, HUNG, FLOODED, KILLED, NO_TIME = "crash", "hang", "flood", "killed", "no_time"

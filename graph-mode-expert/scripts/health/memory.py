@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from health import devices, npu_smi
-from health.host import Host
-from health.model import PASS, SKIP, WARN, Check, check
-from health.variables import allocator_options
+from . import devices, npu_smi
+from .host import Host
+from .model import PASS, SKIP, WARN, Check, check
+from .variables import allocator_options
 
 MEGABYTE = 1024 * 1024
 # A capture keeps its pool for good; below this share a serving process usually runs out while it captures.

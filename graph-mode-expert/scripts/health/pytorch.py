@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from health import import_errors
-from health.host import Host
-from health.model import PASS, WARN, Check, check, critical
+from . import import_errors
+from .host import Host
+from .model import PASS, WARN, Check, check, critical
 
 
 def run(host: Host) -> list[Check]:

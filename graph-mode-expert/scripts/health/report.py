@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Sequence
 
-from health.model import FAIL, GROUPS, PASS, SKIP, WARN, Check, count, group_status
-from health.tables import read_table
+from .model import FAIL, GROUPS, PASS, SKIP, WARN, Check, count, group_status
+from .tables import read_table
 
 SCHEMA = "npu-graph/health/1"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from health import versions
 from npu_graph.cli import ABSENT, CommandError
+
+from . import versions
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from health import cann, import_errors, tables, versions
-from health.host import Host
-from health.model import FAIL, PASS, SKIP, WARN, Check, check, critical
-from health.tables import Release
+from . import cann, import_errors, tables, versions
+from .host import Host
+from .model import FAIL, PASS, SKIP, WARN, Check, check, critical
+from .tables import Release
 
 # The first torch_npu release that captures (data/torch_npu_releases.tsv, feature columns of its source).
 FIRST_WITH_GRAPHS = "7.0.0"

@@ -8,11 +8,11 @@ import re
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
 
-from health import tables, versions
-from health.api_reader import LOG_MODULES
-from health.host import Host
-from health.model import FAIL, PASS, SKIP, WARN, Check, check, critical
-from health.tables import read_table
+from . import tables, versions
+from .api_reader import LOG_MODULES
+from .host import Host
+from .model import FAIL, PASS, SKIP, WARN, Check, check, critical
+from .tables import read_table
 
 # Variables with these beginnings belong to the stack; a misspelt one is looked for among them.
 PREFIXES = (
