@@ -36,6 +36,8 @@ HEADER = ("name", "signature", "wheels")
 # that the reader finds no graphs where there are none.
 FIRST_RELEASE = "7.0.0"
 CONTROL_WHEEL = "2.1.0.post10"
+# A wheel whose release nobody published is worth reading from this torch on.
+FIRST_TORCH = "2.7.1"
 # The Python sources are the same in every build of a wheel; these tags only choose one that exists.
 PYTHON_TAGS = ("311", "310")
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
@@ -49,7 +51,8 @@ def wanted_wheels() -> list[str]:
     found = [
         row.wheel
         for row in tables.releases()
-        if (row.release and versions.key(row.release) >= first) or (not row.release and row.torch >= "2.1")
+        if (row.release and versions.key(row.release) >= first)
+        or (not row.release and versions.key(row.torch) >= versions.key(FIRST_TORCH))
     ]
     return sorted({*found, CONTROL_WHEEL}, key=versions.key)
 

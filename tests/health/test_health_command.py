@@ -55,8 +55,8 @@ def test_a_failure_exits_1_with_evidence_reason_and_next_command(world: World) -
 def test_the_same_report_in_chinese(world: World) -> None:
     world.env["TASK_QUEUE_ENABLE"] = "2"
     done = health(world, "--only", "variables", "--lang", "zh")
-    assert "可能原因:" in done.stdout
-    assert "下一步:" in done.stdout
+    assert "可能原因：" in done.stdout
+    assert "下一步：" in done.stdout
     assert done.stdout.splitlines()[-1] == "0 passed, 1 failed, 1 critical"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 import zipfile
@@ -373,3 +374,11 @@ def test_a_wheel_that_cannot_be_read_is_one_line(tmp_path: Path, content: str | 
     assert done.detail == "3"
     assert len(done.stderr.splitlines()) == 1
     assert "cannot be read" in done.stderr
+
+
+def test_chinese_texts_have_chinese_punctuation() -> None:
+    mixed = re.compile("[,;:?(](?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])[,;:?(]")
+    for name in ("health_texts", "health_checks", "variables"):
+        for row in tables.read_table(name):
+            for column in (column for column in row if column.endswith("_zh")):
+                assert not mixed.search(row[column]), row[column]

@@ -198,7 +198,7 @@ def _kernel_folders(opp: Path) -> list[str]:
 
 def _ops_package(product: str) -> str:
     """Return the word that names a product in Ascend-cann-<word>-ops (8.5 on) and Ascend-cann-kernels-<word>."""
-    return {"A2": "910b", "A3": "A3", "310P": "310p", "950": "950"}.get(product, product.lower() or "<chip>")
+    return {"A2": "910b", "A3": "A3", "310P": "310p"}.get(product, "<chip>")
 
 
 def driver_version(host: Host) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Sequence
 
-from .model import FAIL, GROUPS, PASS, SKIP, WARN, Check, count, group_status
+from .model import FAIL, GROUPS, WARN, Check, count, group_status
 from .tables import read_table
 
 SCHEMA = "npu-graph/health/1"
@@ -13,33 +13,31 @@ SCHEMA = "npu-graph/health/1"
 WORDS = {
     "reason": ("likely reason", "可能原因"),
     "next": ("next", "下一步"),
-    "evidence": ("evidence", "证据"),
     "warnings": ("warnings", "告警"),
     "skipped": ("skipped", "跳过"),
     "no_stack": (
         "No NPU stack here: no CANN, no torch_npu, no driver, no device. To install one, in this order:",
-        "此处没有 NPU 软件栈:没有 CANN、torch_npu、驱动与设备。请按以下顺序安装:",
+        "此处没有 NPU 软件栈：没有 CANN、torch_npu、驱动与设备。请按以下顺序安装：",
     ),
 }
 # What to install where there is nothing; the versions come from data/torch_npu_releases.tsv.
 INSTALL = (
     (
         "driver and firmware (Ascend HDK), on the host: hiascend.com; then `npu-smi info` shows the chips",
-        "宿主机安装驱动与固件(Ascend HDK):hiascend.com;之后 `npu-smi info` 可见芯片",
+        "宿主机安装驱动与固件（Ascend HDK）：hiascend.com；之后 `npu-smi info` 可见芯片",
     ),
     (
         "CANN {cann} toolkit and the operator package of your chip: hiascend.com/cann/download; "
         "then source its set_env.sh",
-        "CANN {cann} toolkit 与对应芯片的算子包:hiascend.com/cann/download;然后 source set_env.sh",
+        "CANN {cann} toolkit 与对应芯片的算子包：hiascend.com/cann/download；然后 source set_env.sh",
     ),
     (
         "pip install torch=={torch} torch_npu=={wheel} pyyaml numpy packaging   # Python {python}; x86_64: torch from "
         "PyTorch's CPU index",
-        "pip install torch=={torch} torch_npu=={wheel} pyyaml numpy packaging   # Python {python};x86_64 的 torch 取自 "
-        "PyTorch CPU 源",
+        "pip install torch=={torch} torch_npu=={wheel} pyyaml numpy packaging   # Python {python}；x86_64 的 torch "
+        "取自 PyTorch CPU 源",
     ),
 )
-_MARKS = {PASS: "PASS", FAIL: "FAIL", WARN: "WARN", SKIP: "SKIP"}
 MAX_EVIDENCE = 12
 
 
@@ -66,6 +64,10 @@ class Texts:
 
     def word(self, name: str) -> str:
         return WORDS[name][self.at]
+
+    def label(self, name: str) -> str:
+        """Return a word with the colon of its language."""
+        return self.word(name) + ("：" if self.at else ": ")
 
     def explain(self, item: Check) -> Explained:
         """Return a check with its texts filled in.
@@ -146,16 +148,16 @@ def as_text(record: dict[str, Any], verbose: bool = False, install: Sequence[str
 
 def _text_lines(item: dict[str, Any], texts: Texts, verbose: bool) -> list[str]:
     critical = " [CRIT]" if item["critical"] else ""
-    head = f"  {_MARKS[item['status']]}{critical} {item['title']}"
+    head = f"  {item['status']}{critical} {item['title']}"
     grave = item["status"] in (FAIL, WARN)
     evidence = item["evidence"][:MAX_EVIDENCE] if grave or verbose else item["evidence"][:1]
     if not grave and not verbose:
         return [head + (f": {evidence[0]}" if evidence else "")]
     lines = [head, *(f"       {line}" for line in evidence)]
     if item["reason"]:
-        lines.append(f"       {texts.word('reason')}: {item['reason']}")
+        lines.append(f"       {texts.label('reason')}{item['reason']}")
     if item["next"]:
-        lines.append(f"       {texts.word('next')}: {item['next']}")
+        lines.append(f"       {texts.label('next')}{item['next']}")
     return lines
 
 
@@ -170,7 +172,7 @@ def as_markdown(record: dict[str, Any], install: Sequence[str] = ()) -> str:
             lines.append(f"- **{item['status']}**{critical} {_escape(item['title'])} (`{item['check']}`)")
             lines += [f"  - {_escape(line)}" for line in item["evidence"][:MAX_EVIDENCE]]
             for word in ("reason", "next"):
-                lines += [f"  - *{texts.word(word)}*: {_escape(item[word])}"] if item[word] else []
+                lines += [f"  - *{texts.label(word).strip()}* {_escape(item[word])}"] if item[word] else []
         lines.append("")
     if install:
         lines += [texts.word("no_stack"), "", *(f"{at}. {_escape(step)}" for at, step in enumerate(install, 1)), ""]
