@@ -47,12 +47,11 @@ MAX_SOURCE = 4 * 1024 * 1024
 
 def wanted_wheels() -> list[str]:
     """Return the wheels to read, oldest first."""
-    first = versions.key(FIRST_RELEASE)
+    first, first_torch = versions.key(FIRST_RELEASE), versions.key(FIRST_TORCH)
     found = [
         row.wheel
         for row in tables.releases()
-        if (row.release and versions.key(row.release) >= first)
-        or (not row.release and versions.key(row.torch) >= versions.key(FIRST_TORCH))
+        if (versions.key(row.release) >= first if row.release else versions.key(row.torch) >= first_torch)
     ]
     return sorted({*found, CONTROL_WHEEL}, key=versions.key)
 

@@ -287,6 +287,12 @@ def _(world: World) -> list[Check]:
     return world.checks("torch_npu")
 
 
+@scenario("torch_npu.torch/patch_differs", WARN)
+def _(world: World) -> list[Check]:
+    world.release("2.7.1.post2", torch="2.7.0")
+    return world.checks("torch_npu")
+
+
 @scenario("torch_npu.python/unsupported", WARN)
 def _(world: World) -> list[Check]:
     return [torch_npu_package.check_python("2.12.0", "3.9.18")]

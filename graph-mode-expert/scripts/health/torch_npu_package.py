@@ -84,9 +84,11 @@ def check_torch(installed: str, packages: dict[str, str], cann_version: str) -> 
     torch = versions.public(packages.get("torch", ""))
     wanted = row.torch if row else ".".join(str(part) for part in versions.key(installed)[0][:3])
     evidence = [f"torch {packages.get('torch', 'none')}, torch_npu {installed} is built for torch {wanted}"]
-    if versions.key(torch)[0] != versions.key(wanted)[0]:
-        values = {**advice(packages, cann_version), "wanted": wanted, "torch_npu": installed}
+    values = {**advice(packages, cann_version), "wanted": wanted, "torch_npu": installed}
+    if versions.line(torch) != versions.line(wanted):
         return critical("torch_npu.torch", "mismatch", evidence, **values)
+    if versions.key(torch)[0] != versions.key(wanted)[0]:
+        return check("torch_npu.torch", "patch_differs", WARN, evidence, **values)
     return check("torch_npu.torch", "ok", PASS, evidence)
 
 
