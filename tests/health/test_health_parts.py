@@ -12,7 +12,17 @@ from pathlib import Path
 import npu_smi_tables
 import pytest
 from fake_machine import ROOT, World, healthy_machine  # noqa: F401 -- a fixture
-from health import api_reader, devices, import_errors, npu_smi, process, tables, variables, versions
+from health import (
+    api_reader,
+    devices,
+    import_errors,
+    npu_smi,
+    process,
+    tables,
+    torch_npu_package,
+    variables,
+    versions,
+)
 from health.host import Answer, read_answer
 from health.process import Outcome
 
@@ -382,3 +392,18 @@ def test_chinese_texts_have_chinese_punctuation() -> None:
         for row in tables.read_table(name):
             for column in (column for column in row if column.endswith("_zh")):
                 assert not mixed.search(row[column]), row[column]
+
+
+@pytest.mark.parametrize(
+    ("torch", "cann", "install"),
+    [
+        ("2.7.1+cpu", "8.5.0", "pip install torch_npu==2.7.1.post2"),
+        ("2.7.1+cpu", "9.0.0", "pip install torch_npu==2.7.1.post4"),
+        ("2.12.0+cpu", "7.0.0", "pip install torch_npu==2.12.0"),
+        ("2.13.0+cpu", "9.1.0", "pip install torch_npu==2.13.0"),
+        ("9.9.9", "8.3.RC1", "pip install torch==2.8.0 torch_npu==2.8.0"),
+        ("", "", "pip install torch==2.12.0 torch_npu==2.12.0"),
+    ],
+)
+def test_what_to_install_fits_torch_first_and_then_cann(torch: str, cann: str, install: str) -> None:
+    assert torch_npu_package.advice({"torch": torch} if torch else {}, cann)["install"] == install

@@ -1,7 +1,7 @@
 """The real torch_npu on the simulator: a healthy machine passes all eight groups, and real faults are found.
 
 Needs npu_sim/run.py and a Python with torch, torch_npu and its dependencies: this one, or the one that
-NPU_GRAPH_SIM_PYTHON names. Skipped with a reason where either is absent.
+NPU_SIM_PYTHON names. Skipped with a reason where either is absent.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import npu_smi_tables
 import pytest
 from fake_machine import ROOT, SCRIPT, World, healthy_machine  # noqa: F401 -- a fixture
 
-SIMULATOR = Path(os.environ.get("NPU_GRAPH_SIM", ROOT / "npu_sim" / "run.py"))
-PYTHON = os.environ.get("NPU_GRAPH_SIM_PYTHON", sys.executable)
+SIMULATOR = Path(os.environ.get("NPU_SIM_RUN", ROOT / "npu_sim" / "run.py"))
+PYTHON = os.environ.get("NPU_SIM_PYTHON", sys.executable)
 CANN = "9.1.0"
 # Building the libraries takes half a minute, once; a run imports torch_npu three times.
 SECONDS = 400
@@ -33,7 +33,7 @@ def missing() -> str:
     if not shutil.which("g++"):
         return "g++ is absent"
     if sys.executable == PYTHON and not importlib.util.find_spec("torch_npu"):
-        return "torch_npu is not installed in this Python; name one that has it in NPU_GRAPH_SIM_PYTHON"
+        return "torch_npu is not installed in this Python; name one that has it in NPU_SIM_PYTHON"
     return ""
 
 

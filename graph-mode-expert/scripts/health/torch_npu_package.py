@@ -52,8 +52,9 @@ def advice(packages: dict[str, str], cann_version: str) -> dict[str, str]:
     """Return what to install: the torch_npu wheel for this torch, and for this CANN where one is published."""
     torch = versions.public(packages.get("torch", ""))
     fitting = [row for row in tables.releases() if row.torch == torch]
-    paired = [row for row in fitting if row.cann and versions.line(row.cann) == versions.line(cann_version)]
-    for row in paired + fitting:
+    published = [row for row in fitting if row.cann]
+    paired = [row for row in published if versions.line(row.cann) == versions.line(cann_version)]
+    for row in paired + published + fitting:
         return {"install": f"pip install torch_npu=={row.wheel}", "torch": torch, "pair": _pair(row)}
     for row in tables.releases():
         if row.cann and versions.line(row.cann) == versions.line(cann_version):
