@@ -19,7 +19,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import NamedTuple, Sequence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from npu_graph import cli
@@ -39,6 +39,7 @@ SANITIZE = [
 LIBRARY_NAMES = (
     "ascendcl",
     "opapi",
+    "nnopbase",
     "acl_op_compiler",
     "ge_runner",
     "graph",
@@ -84,7 +85,7 @@ def find_wheel() -> Wheel:
     return Wheel(folder, importlib.metadata.version("torch_npu"))
 
 
-def _package_folder(name: str) -> Optional[Path]:
+def _package_folder(name: str) -> Path | None:
     # PathFinder looks without importing: `import torch` alone would already load torch_npu.
     spec = importlib.machinery.PathFinder.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
@@ -117,7 +118,7 @@ def cache_root() -> Path:
     return Path(tempfile.gettempdir()) / f"npu-graph-sim-{os.getuid()}"
 
 
-def sources() -> List[Path]:
+def sources() -> list[Path]:
     """Return the C++ files to compile, in a fixed order."""
     return sorted(SOURCE.rglob("*.cpp"))
 
@@ -182,12 +183,12 @@ def _compile(folder: Path, flags: Sequence[str]) -> None:
             pass
 
 
-def _symbols(path: Path, option: str) -> List[str]:
+def _symbols(path: Path, option: str) -> list[str]:
     lines = _run(["nm", option, str(path)]).splitlines()
     return [line.split()[-1].split("@")[0] for line in lines if line.strip()]
 
 
-def undefined_symbols(wheel: Wheel) -> List[str]:
+def undefined_symbols(wheel: Wheel) -> list[str]:
     """Return the CANN symbols that the wheel's libraries need when they are loaded."""
     files = [
         *wheel.folder.glob("lib/*.so"),
@@ -228,7 +229,7 @@ def _link(folder: Path, objects: Path, wheel: Wheel, hidden: Sequence[str], flag
         )
 
 
-def environment(folder: Path, settings: Dict[str, str], base: Optional[Dict[str, str]] = None) -> Dict[str, str]:
+def environment(folder: Path, settings: dict[str, str], base: dict[str, str] | None = None) -> dict[str, str]:
     """Return the environment in which a process finds the simulator's libraries.
 
     Args:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Iterable, List, Tuple
+from typing import Iterable
 
-# (first version that has them, functions). Sources: hicann/runtime tags v8.5.0, v9.0.0, v9.1.0, include/external/acl/*.h;
+# (first version that has them, functions). Sources: hicann/runtime tags v8.5.0, v9.0.0, v9.1.0, include/external/acl;
 # for 8.1: hiascend "canncommercial/81RC1" page aclcppdevg_03_1782, which publishes aclmdlRICapture* for the first time.
-ADDED: Tuple[Tuple[Tuple[int, int], Tuple[str, ...]], ...] = (
+ADDED: tuple[tuple[tuple[int, int], tuple[str, ...]], ...] = (
     (
         (8, 1),
         (
@@ -38,7 +38,7 @@ ADDED: Tuple[Tuple[Tuple[int, int], Tuple[str, ...]], ...] = (
 )
 
 
-def parse_version(text: str) -> Tuple[int, int]:
+def parse_version(text: str) -> tuple[int, int]:
     """Return (major, minor) of "8.1.RC1", "9.1.0" and the like.
 
     Raises:
@@ -50,7 +50,7 @@ def parse_version(text: str) -> Tuple[int, int]:
     return int(found.group(1)), int(found.group(2))
 
 
-def missing_functions(version: str) -> List[str]:
+def missing_functions(version: str) -> list[str]:
     """Return the functions that are newer than `version`, sorted."""
     have = parse_version(version)
     return sorted(name for first, names in ADDED if have < first for name in names)

@@ -2,8 +2,8 @@
 """Run a torch_npu script on a simulated NPU: the real wheel, a stand-in for CANN, no device.
 
 Usage: run.py [options] SCRIPT.py [arguments]     or     run.py [options] -m MODULE [arguments]
-The libraries are built once (about half a minute, g++ needed) and kept in a cache. The first line printed says that results come
-from a simulator. The exit code is that of the script; 4 when torch, torch_npu or g++ is absent.
+The libraries are built once (about half a minute, g++ needed) and kept in a cache. The first line printed says that
+results come from a simulator. The exit code is that of the script; 4 when torch, torch_npu or g++ is absent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
+from typing import Sequence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from npu_graph import cli
@@ -42,12 +42,18 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--trace", metavar="FILE", help="append every ACL call to FILE")
     parser.add_argument("--plog", metavar="DIR", help="write logs in the layout of CANN's plog under DIR")
     parser.add_argument("--wait-limit", type=float, default=20, metavar="S", help="give up a wait after S seconds (20)")
-    parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as python -m does")
+    parser.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar="MODULE [arguments]",
+        help="run a module, as python -m does",
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT [arguments]")
     return parser
 
 
-def settings_of(options: argparse.Namespace) -> Dict[str, str]:
+def settings_of(options: argparse.Namespace) -> dict[str, str]:
     """Return the NPU_SIM_* variables for the options.
 
     Raises:
@@ -60,7 +66,7 @@ def settings_of(options: argparse.Namespace) -> Dict[str, str]:
     for name, low in (("devices", 0), ("memory", 1), ("streams", 1)):
         if not low <= getattr(options, name) <= 1 << 20:
             raise cli.CommandError(f"--{name} {getattr(options, name)} is out of range; give {low} or more")
-    rules: List[str] = [rule for text in options.fail for rule in text.split(",")]
+    rules: list[str] = [rule for text in options.fail for rule in text.split(",")]
     for rule in rules:
         if not FAIL_RULE.match(rule):
             raise cli.CommandError(f"--fail {rule} is not FUNCTION:CODE, FUNCTION:CODE@N or FUNCTION:CODE@N+")
@@ -82,7 +88,7 @@ def settings_of(options: argparse.Namespace) -> Dict[str, str]:
     return settings
 
 
-def command_of(options: argparse.Namespace) -> List[str]:
+def command_of(options: argparse.Namespace) -> list[str]:
     """Return the Python command that runs the user's script or module.
 
     Raises:
@@ -90,7 +96,7 @@ def command_of(options: argparse.Namespace) -> List[str]:
     """
     rest = list(options.command)
     if options.module:
-        return [sys.executable, "-m", options.module, *rest]
+        return [sys.executable, "-m", *options.module]
     if not rest:
         raise cli.CommandError("no script was given; name a Python file, or a module with -m")
     if not Path(rest[0]).is_file():
@@ -98,7 +104,7 @@ def command_of(options: argparse.Namespace) -> List[str]:
     return [sys.executable, *rest]
 
 
-def main(argv: Optional[Sequence[str]] = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(argv)
     settings = settings_of(options)
     command = command_of(options)

@@ -225,3 +225,14 @@ OPERATOR(InplaceDivMods, const Tensor* self, const Scalar* other, int mode) {
   return PLAN(InplaceDivMods, {self},
               [a = *self, b = *other, mode] { div_mod(mode, [&](auto f) { apply_scalar(a, b, a, f); }); });
 }
+
+OPERATOR(IsClose, const Tensor* self, const Tensor* other, double relative, double absolute, bool equal_nan,
+         const Tensor* out) {
+  return PLAN(IsClose, {self, other, out}, [=, a = *self, b = *other, o = *out] {
+    apply2(a, b, o, [=](auto x, auto y) {
+      double p = AS_DOUBLE(x), q = AS_DOUBLE(y);
+      if (x == y || (equal_nan && p != p && q != q)) return true;
+      return std::isfinite(p) && std::isfinite(q) && std::fabs(p - q) <= absolute + relative * std::fabs(q);
+    });
+  });
+}

@@ -338,22 +338,31 @@ OPERATOR(MaskedSelect, const Tensor* self, const Tensor* mask, Tensor* out) {
       write(*out, kept_integers);
   });
 }
-OPERATOR(Nonzero, const Tensor* self, Tensor* out) {
-  return PLAN(Nonzero, {self}, [a = *self, out] {
-    std::vector<int64_t> places;
-    int64_t position = 0, found = 0;
-    Shape strides = contiguous_strides(a.shape);
-    for (double value : read<double>(a)) {
-      if (value != 0) {
-        found++;
-        for (size_t d = 0; d < a.shape.size(); d++) places.push_back(position / strides[d] % a.shape[d]);
-      }
-      position++;
+// Coordinates of the elements that are not zero: one row each, or (V2) one column each.
+static void write_coordinates(const Tensor& in, bool columns, Tensor* out) {
+  std::vector<int64_t> found;
+  int64_t position = 0;
+  for (double value : read<double>(in)) {
+    if (value != 0) found.push_back(position);
+    position++;
+  }
+  int64_t count = static_cast<int64_t>(found.size());
+  Shape strides = contiguous_strides(in.shape);
+  std::vector<int64_t> places(static_cast<size_t>(count * in.dims()));
+  for (int64_t i = 0; i < count; i++)
+    for (int64_t d = 0; d < in.dims(); d++) {
+      int64_t place = found[static_cast<size_t>(i)] / strides[static_cast<size_t>(d)] % in.size(d);
+      places[static_cast<size_t>(columns ? d * count + i : i * in.dims() + d)] = place;
     }
-    out->shape = {found, a.dims()};
-    out->strides = contiguous_strides(out->shape);
-    write(*out, places);
-  });
+  out->shape = columns ? Shape{in.dims(), count} : Shape{count, in.dims()};
+  out->strides = contiguous_strides(out->shape);
+  write(*out, places);
+}
+OPERATOR(Nonzero, const Tensor* self, Tensor* out) {
+  return PLAN(Nonzero, {self}, [a = *self, out] { write_coordinates(a, false, out); });
+}
+OPERATOR(NonzeroV2, const Tensor* self, Tensor* out) {
+  return PLAN(NonzeroV2, {self}, [a = *self, out] { write_coordinates(a, true, out); });
 }
 OPERATOR(Unique2, const Tensor* self, bool, bool inverse, bool counts, Tensor* out, Tensor* out_inverse,
          Tensor* out_counts) {

@@ -154,10 +154,14 @@ OPERATOR(Elu, const Tensor* self, const Scalar* alpha, const Scalar* scale, cons
 LEAKY(LeakyRelu, out, , const Tensor* out)
 LEAKY(InplaceLeakyRelu, self)
 
+static double log_sigmoid(double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::fabs(x))); }
+OPERATOR(LogSigmoid, const Tensor* self, const Tensor* out) {
+  return PLAN(LogSigmoid, {self, out},
+              [a = *self, o = *out] { apply1(a, o, [](double x) { return log_sigmoid(x); }); });
+}
 OPERATOR(LogSigmoidForward, const Tensor* self, const Tensor* out, const Tensor*) {
-  return PLAN(LogSigmoidForward, {self, out}, [a = *self, o = *out] {
-    apply1(a, o, [](double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::fabs(x))); });
-  });
+  return PLAN(LogSigmoidForward, {self, out},
+              [a = *self, o = *out] { apply1(a, o, [](double x) { return log_sigmoid(x); }); });
 }
 
 OPERATOR(RoundDecimals, const Tensor* self, int64_t decimals, const Tensor* out) {
