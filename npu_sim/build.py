@@ -28,12 +28,7 @@ from npu_sim.cann_versions import missing_functions, version_script
 SOURCE = Path(__file__).resolve().parent / "csrc"
 # -O2 with vectors: a captured 640x4096 linear layer must replay within a test's patience.
 FLAGS = ["-std=c++17", "-O2", "-ftree-vectorize", "-g1", "-fPIC", "-fvisibility=hidden"]
-SANITIZE = [
-    "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=undefined",
-    "-fno-omit-frame-pointer",
-    "-shared-libasan",
-]
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
 # Every library name that torch_npu opens or is linked with. One small library each, not a symbolic link: dlopen() finds
 # a library by the SONAME inside the file.
 LIBRARY_NAMES = (
@@ -219,7 +214,7 @@ def _link(folder: Path, objects: Path, wheel: Wheel, hidden: Sequence[str], flag
     exports.write_text(version_script(hidden))
     _run(
         ["g++", *flags, "-shared", "-o", str(folder / CORE), f"-Wl,-soname,{CORE}", f"-Wl,--version-script={exports}"]
-        + ["-Wl,-z,defs" if "-shared-libasan" not in flags else "-Wl,-z,lazy"]
+        + (["-Wl,-z,defs"] if flags == FLAGS else [])  # the sanitizers' own symbols come with the process
         + [str(stubs), *map(str, inputs), "-lpthread", "-ldl"]
     )
     for name in LIBRARY_NAMES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, NamedTuple
 
 import torch
-import torch.nn.functional as F
+from torch.nn import functional as F  # noqa: N812 (the usual name)
 
 FLOAT = (torch.float32, torch.float16, torch.bfloat16)
 INT = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -87,7 +87,13 @@ ELEMENTWISE = [
     *binary("div", FLOAT, "nonzero"),
     Case("true div of integers", torch.div, INT, 2, "nonzero"),
     *[
-        Case(f"div {m}", lambda x, y, m=m: torch.div(x, y, rounding_mode=m), (*FLOAT, torch.int64, torch.int32), 2, "nonzero")
+        Case(
+            f"div {m}",
+            lambda x, y, m=m: torch.div(x, y, rounding_mode=m),
+            (*FLOAT, torch.int64, torch.int32),
+            2,
+            "nonzero",
+        )
         for m in ("floor", "trunc")
     ],
     *binary("floor_divide remainder fmod", (*F32, torch.int64, torch.int32), "nonzero"),
@@ -131,11 +137,15 @@ ELEMENTWISE = [
     Case("addcmul_", lambda x, y, z: x.addcmul_(y, z, value=2), FLOAT, 3),
     Case("addcdiv_", lambda x, y, z: x.addcdiv_(y, z, value=2), FLOAT, 3, "nonzero"),
     Case("lerp", lambda x, y: torch.lerp(x, y, 0.25), FLOAT, 2),
-    Case("lerp tensor", lambda x, y, z: torch.lerp(x, y, z), F32, 3),
+    Case("lerp tensor", torch.lerp, F32, 3),
     Case("lerp_", lambda x, y: x.lerp_(y, 0.75), F32, 2),
     Case("nan_to_num", lambda x: torch.nan_to_num(x / (x - x), 1.0, 2.0, 3.0), F32),
     Case("round decimals", lambda x: torch.round(x, decimals=1), F32),
-    Case("cast", lambda x: [x.to(d) for d in (torch.float32, torch.float16, torch.int64, torch.int32, torch.bool)], NUMBER),
+    Case(
+        "cast",
+        lambda x: [x.to(d) for d in (torch.float32, torch.float16, torch.int64, torch.int32, torch.bool)],
+        NUMBER,
+    ),
     Case("copy with broadcast", lambda x, y: x.copy_(y), ALL, 2, "any", ((3, 4), (4,)), ("plain", "strided")),
     Case("fill", lambda x: x.fill_(3), ALL),
     Case("fill tensor", lambda x: x.fill_(x.new_ones(())), FLOAT),
@@ -144,9 +154,13 @@ ELEMENTWISE = [
     Case("in place on a column", lambda x: (x[:, 1].add_(5), x)[1], NUMBER, layouts=("plain", "transposed")),
     Case("in place on a broadcast reader", lambda x: x.add_(x[0:1].clone()), NUMBER, layouts=("plain", "strided")),
     Case("isclose", lambda x, y: (torch.isclose(x, y), torch.isclose(x, x + 1e-9)), FLOAT, 2),
-    Case("activations", lambda x: [f(x) for f in (F.silu, F.gelu, F.mish, F.hardswish, F.hardsigmoid, F.softplus)], FLOAT),
-    Case("more activations", lambda x: [F.elu(x), F.selu(x), F.leaky_relu(x, 0.1), F.logsigmoid(x), F.hardtanh(x)], F32),
-    # torch_npu 2.13.0 computes F.gelu(approximate="tanh") with aclnnGelu, that is with erf: its own operator is compared.
+    Case(
+        "activations", lambda x: [f(x) for f in (F.silu, F.gelu, F.mish, F.hardswish, F.hardsigmoid, F.softplus)], FLOAT
+    ),
+    Case(
+        "more activations", lambda x: [F.elu(x), F.selu(x), F.leaky_relu(x, 0.1), F.logsigmoid(x), F.hardtanh(x)], F32
+    ),
+    # torch_npu 2.13.0 computes F.gelu(approximate="tanh") with aclnnGelu (erf): its own operator is compared.
     Case("gelu tanh", lambda x: _on_npu(x, "npu_gelu", F.gelu, approximate="tanh"), FLOAT),
     Case("threshold", lambda x: F.threshold(x, 0.5, -1.0), F32),
     Case("glu", lambda x: F.glu(x, -1), F32, layouts=("plain", "transposed")),
@@ -155,12 +169,22 @@ ELEMENTWISE = [
 REDUCTIONS = [
     Case("sum", lambda x: x.sum(), NUMBER),
     Case("sum of bool", lambda x: x.sum(), (torch.bool,)),
-    Case("sum dim", lambda x: (x.sum(0), x.sum(-1, keepdim=True)), NUMBER, layouts=("plain", "transposed", "strided", "empty")),
+    Case(
+        "sum dim",
+        lambda x: (x.sum(0), x.sum(-1, keepdim=True)),
+        NUMBER,
+        layouts=("plain", "transposed", "strided", "empty"),
+    ),
     Case("sum int64 beyond 2**53", lambda x: (x * 2305843009213693951).sum(), I64),
     Case("mean", lambda x: (x.mean(), x.mean(0)), FLOAT, layouts=("plain", "transposed", "strided")),
     Case("prod", lambda x: x.prod(), (*F32, torch.int64)),
     Case("prod dim", lambda x: x.prod(1), (*F32, torch.int64), layouts=("plain", "strided")),
-    Case("all any", lambda x: (x.all(), x.any(), x.all(1), x.any(0)), (torch.bool,), layouts=("plain", "strided", "empty")),
+    Case(
+        "all any",
+        lambda x: (x.all(), x.any(), x.all(1), x.any(0)),
+        (torch.bool,),
+        layouts=("plain", "strided", "empty"),
+    ),
     Case("max min", lambda x: (x.max(), x.min()), NUMBER, layouts=("plain", "transposed", "strided", "scalar")),
     Case("max min dim", lambda x: (*x.max(1), *x.min(0)), (*FLOAT, torch.int64), layouts=("plain", "strided")),
     Case("argmax argmin", lambda x: (x.argmax(), x.argmin(1)), (*FLOAT, torch.int64), layouts=("plain", "strided")),
@@ -169,13 +193,28 @@ REDUCTIONS = [
     Case("logsumexp", lambda x: torch.logsumexp(x, 1), F32, layouts=("plain", "transposed")),
     Case("std var", lambda x: (x.std(1), x.var(), x.std(unbiased=False)), F32, layouts=("plain", "strided")),
     Case("var_mean", lambda x: torch.var_mean(x, 1), F32, layouts=("plain", "strided")),
-    Case("norm", lambda x: [torch.linalg.vector_norm(x, p) for p in (0, 1, 2, 3, float("inf"))], F32, layouts=("plain", "strided")),
-    Case("cumsum", lambda x: (x.cumsum(0), x.cumsum(1)), (*F32, torch.int64), layouts=("plain", "transposed", "strided")),
+    Case(
+        "norm",
+        lambda x: [torch.linalg.vector_norm(x, p) for p in (0, 1, 2, 3, float("inf"))],
+        F32,
+        layouts=("plain", "strided"),
+    ),
+    Case(
+        "cumsum", lambda x: (x.cumsum(0), x.cumsum(1)), (*F32, torch.int64), layouts=("plain", "transposed", "strided")
+    ),
     Case("cumprod", lambda x: x.cumprod(1), F32, layouts=("plain", "strided")),
-    Case("sort", lambda x: (*x.sort(1), *x.sort(0, descending=True)), (*FLOAT, torch.int64), layouts=("plain", "strided")),
+    Case(
+        "sort", lambda x: (*x.sort(1), *x.sort(0, descending=True)), (*FLOAT, torch.int64), layouts=("plain", "strided")
+    ),
     Case("topk", lambda x: x.topk(2, 1), FLOAT, layouts=("plain", "strided")),
     Case("topk values", lambda x: x.topk(2, 1)[0], I64, layouts=("plain", "strided")),  # equal values: any index
-    Case("equal", lambda x, y: (torch.tensor(torch.equal(x, y)), torch.tensor(torch.equal(x, x.clone()))), NUMBER, 2, layouts=("plain",)),
+    Case(
+        "equal",
+        lambda x, y: (torch.tensor(torch.equal(x, y)), torch.tensor(torch.equal(x, x.clone()))),
+        NUMBER,
+        2,
+        layouts=("plain",),
+    ),
 ]
 
 PRODUCTS = [
@@ -185,8 +224,24 @@ PRODUCTS = [
     Case("matmul vectors", lambda x, y: (x @ y, torch.dot(y, y)), F32, 2, "any", ((3, 4), (4,)), ("plain", "strided")),
     Case("mv", torch.mv, F32, 2, "any", ((3, 4), (4,)), ("plain", "transposed")),
     Case("bmm", torch.bmm, FLOAT, 2, "any", ((2, 3, 4), (2, 4, 5)), ("plain", "strided")),
-    Case("addmm", lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2), FLOAT, 3, "any", ((3, 5), (3, 4), (4, 5)), ("plain", "transposed")),
-    Case("baddbmm", lambda c, a, b: torch.baddbmm(c, a, b, beta=2), F32, 3, "any", ((2, 3, 5), (2, 3, 4), (2, 4, 5)), ("plain",)),
+    Case(
+        "addmm",
+        lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2),
+        FLOAT,
+        3,
+        "any",
+        ((3, 5), (3, 4), (4, 5)),
+        ("plain", "transposed"),
+    ),
+    Case(
+        "baddbmm",
+        lambda c, a, b: torch.baddbmm(c, a, b, beta=2),
+        F32,
+        3,
+        "any",
+        ((2, 3, 5), (2, 3, 4), (2, 4, 5)),
+        ("plain",),
+    ),
     Case("addbmm", torch.addbmm, F32, 3, "any", ((3, 5), (2, 3, 4), (2, 4, 5)), ("plain",)),
     Case("addmv", torch.addmv, F32, 3, "any", ((3,), (3, 4), (4,)), ("plain",)),
     Case("addr", torch.addr, F32, 3, "any", ((3, 4), (3,), (4,)), ("plain",)),
@@ -194,7 +249,9 @@ PRODUCTS = [
 ]
 
 SHAPES = [
-    Case("cat", lambda x, y: (torch.cat((x, y), 0), torch.cat((x, y), 1)), ALL, 2, layouts=("plain", "strided", "empty")),
+    Case(
+        "cat", lambda x, y: (torch.cat((x, y), 0), torch.cat((x, y), 1)), ALL, 2, layouts=("plain", "strided", "empty")
+    ),
     Case("stack", lambda x, y: (torch.stack((x, y)), torch.stack((x, y), -1)), NUMBER, 2),
     Case("split", lambda x: torch.split_with_sizes_copy(x, (1, 3), 1), F32, layouts=("plain",)),
     Case("repeat", lambda x: x.repeat(2, 1, 3), NUMBER, layouts=("plain", "strided")),
@@ -204,27 +261,79 @@ SHAPES = [
     Case("tril triu", lambda x: (x.tril(), x.triu(1), x.tril(-1)), NUMBER, layouts=("plain", "strided")),
     Case("tril_ triu_", lambda x: (x.clone().tril_(), x.clone().triu_()), F32, layouts=("plain",)),
     Case("contiguous", lambda x: x.t().contiguous(), ALL, layouts=("plain", "strided")),
-    Case("arange", lambda x: [torch.arange(*a, device=x.device) for a in ((5,), (2, 9, 3), (0.0, 1.0, 0.25))], F32, layouts=("plain",)),
-    Case("linspace eye", lambda x: (torch.linspace(-1, 1, 7, device=x.device), torch.eye(3, 4, device=x.device)), F32, layouts=("plain",)),
-    Case("repeat_interleave", lambda x: (x.repeat_interleave(2), x.repeat_interleave(3, 1)), NUMBER, layouts=("plain", "strided")),
+    Case(
+        "arange",
+        lambda x: [torch.arange(*a, device=x.device) for a in ((5,), (2, 9, 3), (0.0, 1.0, 0.25))],
+        F32,
+        layouts=("plain",),
+    ),
+    Case(
+        "linspace eye",
+        lambda x: (torch.linspace(-1, 1, 7, device=x.device), torch.eye(3, 4, device=x.device)),
+        F32,
+        layouts=("plain",),
+    ),
+    Case(
+        "repeat_interleave",
+        lambda x: (x.repeat_interleave(2), x.repeat_interleave(3, 1)),
+        NUMBER,
+        layouts=("plain", "strided"),
+    ),
 ]
 
 INDEXING = [
     Case("index_select", lambda x: x.index_select(1, _index(x, [2, 0, 2])), ALL, layouts=("plain", "strided")),
-    Case("gather", lambda x: x.gather(1, _index(x, [[0, 2], [1, 1], [3, 0]])), ALL, layouts=("plain", "transposed_back")),
-    Case("scatter", lambda x: x.scatter(1, _index(x, [[0, 2], [1, 3], [3, 0]]), x[:, 2:].clone()), NUMBER, layouts=("plain",)),
+    Case(
+        "gather", lambda x: x.gather(1, _index(x, [[0, 2], [1, 1], [3, 0]])), ALL, layouts=("plain", "transposed_back")
+    ),
+    Case(
+        "scatter",
+        lambda x: x.scatter(1, _index(x, [[0, 2], [1, 3], [3, 0]]), x[:, 2:].clone()),
+        NUMBER,
+        layouts=("plain",),
+    ),
     Case("scatter value", lambda x: x.scatter(0, _index(x, [[0, 2]]), 9), NUMBER, layouts=("plain",)),
-    Case("scatter_add", lambda x: x.scatter_add(1, _index(x, [[0, 0], [1, 1], [3, 0]]), x[:, 2:].clone()), (*F32, torch.int64, torch.int32), layouts=("plain",)),
-    Case("index_add", lambda x: x.index_add(0, _index(x, [0, 2, 0]), x.clone(), alpha=2), (*F32, torch.int64), layouts=("plain",)),
+    Case(
+        "scatter_add",
+        lambda x: x.scatter_add(1, _index(x, [[0, 0], [1, 1], [3, 0]]), x[:, 2:].clone()),
+        (*F32, torch.int64, torch.int32),
+        layouts=("plain",),
+    ),
+    Case(
+        "index_add",
+        lambda x: x.index_add(0, _index(x, [0, 2, 0]), x.clone(), alpha=2),
+        (*F32, torch.int64),
+        layouts=("plain",),
+    ),
     Case("index_copy_", lambda x: x.index_copy_(0, _index(x, [2, 0]), x[:2].clone()), F32, layouts=("plain",)),
     Case("index_fill_", lambda x: x.index_fill_(1, _index(x, [1, 3]), 5), NUMBER, layouts=("plain",)),
-    Case("advanced index", lambda x: (x[_index(x, [2, 0])], x[:, _index(x, [1, -1])], x[_index(x, [[0], [1]]), _index(x, [2, 3])]), ALL, layouts=("plain", "strided")),
-    Case("index_put", lambda x: x.index_put((_index(x, [0, 2]), _index(x, [1, 1])), x.new_ones(2)), NUMBER, layouts=("plain",)),
-    Case("index_put accumulate", lambda x: x.index_put((_index(x, [0, 0]),), x[:2].clone(), accumulate=True), (*F32, torch.int64), layouts=("plain",)),
+    Case(
+        "advanced index",
+        lambda x: (x[_index(x, [2, 0])], x[:, _index(x, [1, -1])], x[_index(x, [[0], [1]]), _index(x, [2, 3])]),
+        ALL,
+        layouts=("plain", "strided"),
+    ),
+    Case(
+        "index_put",
+        lambda x: x.index_put((_index(x, [0, 2]), _index(x, [1, 1])), x.new_ones(2)),
+        NUMBER,
+        layouts=("plain",),
+    ),
+    Case(
+        "index_put accumulate",
+        lambda x: x.index_put((_index(x, [0, 0]),), x[:2].clone(), accumulate=True),
+        (*F32, torch.int64),
+        layouts=("plain",),
+    ),
     Case("mask", lambda x: (x[x > 0], torch.masked_select(x, x > 0)), NUMBER, layouts=("plain", "strided")),
     Case("nonzero", lambda x: (x > 0).nonzero(), NUMBER, layouts=("plain", "strided", "empty")),
     Case("masked_scatter", lambda x: x.masked_scatter(x > 0, x.flip(0)), (*F32, torch.int64), layouts=("plain",)),
-    Case("unique", lambda x: torch.unique(x, return_inverse=True, return_counts=True), (torch.int64, torch.float32), layouts=("plain",)),
+    Case(
+        "unique",
+        lambda x: torch.unique(x, return_inverse=True, return_counts=True),
+        (torch.int64, torch.float32),
+        layouts=("plain",),
+    ),
     Case("embedding", lambda x: F.embedding(_index(x, [[0, 2], [1, 0]]), x), FLOAT, layouts=("plain",)),
     Case("one_hot", lambda x: F.one_hot(_index(x, [0, 2, 1]), 4), F32, layouts=("plain",)),
     Case("take", lambda x: torch.take(x, _index(x, [0, 5, -1])), F32, layouts=("plain", "strided")),
@@ -245,7 +354,9 @@ def _grad(f: Callable[..., torch.Tensor]) -> Callable[..., Any]:
 
 
 NETWORKS = [
-    Case("softmax", lambda x: (F.softmax(x, 1), F.log_softmax(x, 0)), FLOAT, layouts=("plain", "transposed", "strided")),
+    Case(
+        "softmax", lambda x: (F.softmax(x, 1), F.log_softmax(x, 0)), FLOAT, layouts=("plain", "transposed", "strided")
+    ),
     *[
         Case(f"{name} gradient", _grad(f), F32, layouts=("plain",))
         for name, f in (
@@ -265,46 +376,132 @@ NETWORKS = [
             ("dropout without drop", lambda x: F.dropout(x, 0.5, training=False)),
         )
     ],
-    Case("layer_norm affine", _grad(lambda x, w, b: F.layer_norm(x, (4,), w, b)), F32, 3, "any", ((3, 4), (4,), (4,)), ("plain",)),
+    Case(
+        "layer_norm affine",
+        _grad(lambda x, w, b: F.layer_norm(x, (4,), w, b)),
+        F32,
+        3,
+        "any",
+        ((3, 4), (4,), (4,)),
+        ("plain",),
+    ),
     Case("linear gradient", _grad(F.linear), F32, 3, "any", ((3, 4), (5, 4), (5,)), ("plain",)),
     Case("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), F32, 3, "any", ((2, 4, 3), (4,), (4,)), ("plain",)),
-    Case("batch_norm", lambda x, m, v: (F.batch_norm(x, m, v.abs(), training=True), m), F32, 3, "any", ((5, 4), (4,), (4,)), ("plain",)),
-    Case("batch_norm eval", lambda x, m, v: F.batch_norm(x, m, v.abs() + 1), F32, 3, "any", ((5, 4), (4,), (4,)), ("plain",)),
+    Case(
+        "batch_norm",
+        lambda x, m, v: (F.batch_norm(x, m, v.abs(), training=True), m),
+        F32,
+        3,
+        "any",
+        ((5, 4), (4,), (4,)),
+        ("plain",),
+    ),
+    Case(
+        "batch_norm eval",
+        lambda x, m, v: F.batch_norm(x, m, v.abs() + 1),
+        F32,
+        3,
+        "any",
+        ((5, 4), (4,), (4,)),
+        ("plain",),
+    ),
     *[
         Case(f"{name} {r}", _grad(lambda x, y, f=f, r=r: f(x, y.detach(), reduction=r)), F32, 2, layouts=("plain",))
         for name, f in (("mse_loss", F.mse_loss), ("smooth_l1_loss", F.smooth_l1_loss))
         for r in ("none", "mean", "sum")
     ],
-    Case("l1_loss", lambda x, y: F.l1_loss(x, y), F32, 2, layouts=("plain",)),
-    Case("bce with logits", lambda x, y: F.binary_cross_entropy_with_logits(x, y.sigmoid()), F32, 2, layouts=("plain",)),
+    Case("l1_loss", F.l1_loss, F32, 2, layouts=("plain",)),
+    Case(
+        "bce with logits", lambda x, y: F.binary_cross_entropy_with_logits(x, y.sigmoid()), F32, 2, layouts=("plain",)
+    ),
     Case("cross_entropy", _grad(lambda x: F.cross_entropy(x, _index(x, [1, 0, 3]))), F32, layouts=("plain",)),
     Case("nll ignore", lambda x: F.nll_loss(F.log_softmax(x, 1), _index(x, [1, -100, 3])), F32, layouts=("plain",)),
-    Case("embedding gradient", _grad(lambda w: F.embedding(_index(w, [[0, 2], [1, 0]]), w, padding_idx=1)), F32, layouts=("plain",)),
+    Case(
+        "embedding gradient",
+        _grad(lambda w: F.embedding(_index(w, [[0, 2], [1, 0]]), w, padding_idx=1)),
+        F32,
+        layouts=("plain",),
+    ),
 ]
 
 FOREACH = [
     *[
-        Case(f"_foreach_{n}", lambda x, y, n=n: getattr(torch, f"_foreach_{n}")([x, y]), F32, 2, "positive", layouts=("plain",))
-        for n in "abs neg exp log sqrt reciprocal sigmoid tanh sin cos erf expm1 log1p log2 log10 tan".split()
+        Case(
+            f"_foreach_{n}",
+            lambda x, y, n=n: getattr(torch, f"_foreach_{n}")([x, y]),
+            F32,
+            2,
+            "positive",
+            layouts=("plain",),
+        )
+        for n in [
+            "abs",
+            "neg",
+            "exp",
+            "log",
+            "sqrt",
+            "reciprocal",
+            "sigmoid",
+            "tanh",
+            "sin",
+            "cos",
+            "erf",
+            "expm1",
+            "log1p",
+            "log2",
+            "log10",
+            "tan",
+        ]
     ],
     *[
-        Case(f"_foreach_{n} scalar", lambda x, y, n=n: getattr(torch, f"_foreach_{n}")([x, y], 2.5), F32, 2, "positive", layouts=("plain",))
-        for n in "add sub mul div pow maximum minimum".split()
+        Case(
+            f"_foreach_{n} scalar",
+            lambda x, y, n=n: getattr(torch, f"_foreach_{n}")([x, y], 2.5),
+            F32,
+            2,
+            "positive",
+            layouts=("plain",),
+        )
+        for n in ["add", "sub", "mul", "div", "pow", "maximum", "minimum"]
     ],
     *[
-        Case(f"_foreach_{n} list", lambda x, y, n=n: getattr(torch, f"_foreach_{n}")([x, y], [y, x]), F32, 2, "positive", layouts=("plain",))
-        for n in "add sub mul div maximum minimum".split()
+        Case(
+            f"_foreach_{n} list",
+            lambda x, y, n=n: getattr(torch, f"_foreach_{n}")([x, y], [y, x]),
+            F32,
+            2,
+            "positive",
+            layouts=("plain",),
+        )
+        for n in ["add", "sub", "mul", "div", "maximum", "minimum"]
     ],
     *[
-        Case(f"_foreach_{n} scalars", lambda x, y, n=n: getattr(torch, f"_foreach_{n}")([x, y], [2.0, 3.0]), F32, 2, "positive", layouts=("plain",))
-        for n in "add sub mul div".split()
+        Case(
+            f"_foreach_{n} scalars",
+            lambda x, y, n=n: getattr(torch, f"_foreach_{n}")([x, y], [2.0, 3.0]),
+            F32,
+            2,
+            "positive",
+            layouts=("plain",),
+        )
+        for n in ["add", "sub", "mul", "div"]
     ],
-    Case("_foreach_addcmul", lambda x, y: torch._foreach_addcmul([x, y], [y, x], [x, x], 0.5), F32, 2, layouts=("plain",)),
-    Case("_foreach_addcdiv", lambda x, y: torch._foreach_addcdiv([x, y], [y, x], [x, x], 0.5), F32, 2, "nonzero", layouts=("plain",)),
+    Case(
+        "_foreach_addcmul", lambda x, y: torch._foreach_addcmul([x, y], [y, x], [x, x], 0.5), F32, 2, layouts=("plain",)
+    ),
+    Case(
+        "_foreach_addcdiv",
+        lambda x, y: torch._foreach_addcdiv([x, y], [y, x], [x, x], 0.5),
+        F32,
+        2,
+        "nonzero",
+        layouts=("plain",),
+    ),
     Case("_foreach_lerp", lambda x, y: torch._foreach_lerp([x, y], [y, x], 0.25), F32, 2, layouts=("plain",)),
     Case("_foreach_zero_", lambda x, y: (torch._foreach_zero_([x, y]), x, y)[1:], F32, 2, layouts=("plain",)),
     Case("_foreach_copy_", lambda x, y: (torch._foreach_copy_([x], [y]), x)[1], F32, 2, layouts=("plain",)),
 ]
+
 
 def _swiglu(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     a, b = x.chunk(2, dim)
@@ -328,9 +525,27 @@ def _rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tens
 
 NPU_ONLY = [
     Case("npu_swiglu", lambda x: _on_npu(x, "npu_swiglu", _swiglu), F32, layouts=("plain", "strided")),
-    Case("npu_rms_norm", lambda x, g: _on_npu(x, "npu_rms_norm", _rms_norm, g), F32, 2, "any", ((3, 4), (4,)), ("plain",)),
-    Case("npu_add_rms_norm", lambda x, y, g: _on_npu(x, "npu_add_rms_norm", _add_rms_norm, y, g), F32, 3, "any", ((3, 4), (3, 4), (4,)), ("plain",)),
-    Case("npu_rotary_mul", lambda x, c, s: _on_npu(x, "npu_rotary_mul", _rotary, c, s), F32, 3, "any", ((1, 2, 3, 64), (1, 1, 3, 64), (1, 1, 3, 64)), ("plain",)),
+    Case(
+        "npu_rms_norm", lambda x, g: _on_npu(x, "npu_rms_norm", _rms_norm, g), F32, 2, "any", ((3, 4), (4,)), ("plain",)
+    ),
+    Case(
+        "npu_add_rms_norm",
+        lambda x, y, g: _on_npu(x, "npu_add_rms_norm", _add_rms_norm, y, g),
+        F32,
+        3,
+        "any",
+        ((3, 4), (3, 4), (4,)),
+        ("plain",),
+    ),
+    Case(
+        "npu_rotary_mul",
+        lambda x, c, s: _on_npu(x, "npu_rotary_mul", _rotary, c, s),
+        F32,
+        3,
+        "any",
+        ((1, 2, 3, 64), (1, 1, 3, 64), (1, 1, 3, 64)),
+        ("plain",),
+    ),
 ]
 
 CASES = NPU_ONLY + ELEMENTWISE + REDUCTIONS + PRODUCTS + SHAPES + INDEXING + NETWORKS + FOREACH
