@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import Script
+from sim_harness import Script
 
 pytestmark = [pytest.mark.sim]
 
@@ -308,18 +308,10 @@ assert torch.npu.get_device_properties(0).total_memory == 1024 << 20
 }
 
 
-@pytest.mark.parametrize("name", WORKS)
-def test_it_works(simulator, name: str) -> None:
-    outcome = simulator.run(WORKS[name])
+@pytest.mark.parametrize("script", WORKS.values(), ids=WORKS.keys())
+def test_it_works(simulator, script: Script) -> None:
+    outcome = simulator.run(script)
     assert outcome.code == 0, outcome.err[-3000:]
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give the pool the scripts that a name stands for."""
-    if metafunc.definition.name == "test_it_works":
-        from conftest import _selected
-
-        _selected.extend(WORKS.values())
 
 
 DUMP = Script(

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import PYTHON, ROOT, RUN, run_python
+from sim_harness import PYTHON, ROOT, RUN, run_python
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
 CHECK = Path(__file__).resolve().parent / "check_operators.py"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import PYTHON, RUN, Script, run_python
+from sim_harness import PYTHON, RUN, Script, run_python
 
 sim = pytest.mark.sim
 

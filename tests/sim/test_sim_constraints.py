@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from conftest import Script
+from sim_harness import Script
 
 pytestmark = [pytest.mark.sim]
 
