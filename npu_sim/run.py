@@ -37,6 +37,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--devices", type=int, default=2, help="number of devices (default 2)")
     parser.add_argument("--memory", type=int, default=4096, metavar="MB", help="memory of each device (default 4096)")
     parser.add_argument("--streams", type=int, default=2048, help="streams the driver has (default 2048)")
+    parser.add_argument("--queues", type=int, help="SQ/CQ pairs the driver has (default: as many as streams)")
     parser.add_argument("--fail", action="append", default=[], metavar="FUNCTION:CODE[@N[+]]", help="make a call fail")
     parser.add_argument("--defer", action="store_true", help="run work only when something orders it")
     parser.add_argument("--trace", metavar="FILE", help="append every ACL call to FILE")
@@ -78,6 +79,10 @@ def settings_of(options: argparse.Namespace) -> dict[str, str]:
         "NPU_SIM_STREAMS": str(options.streams),
         "NPU_SIM_WAIT_LIMIT": str(options.wait_limit),
     }
+    if options.queues is not None:
+        if options.queues < 1:
+            raise cli.CommandError(f"--queues {options.queues} is out of range; give 1 or more")
+        settings["NPU_SIM_QUEUES"] = str(options.queues)
     if rules:
         settings["NPU_SIM_FAIL"] = ",".join(rules)
     if options.defer:

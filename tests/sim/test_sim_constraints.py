@@ -322,6 +322,19 @@ for _ in range(200):
         "120",
     ),
     constraint(
+        "too many graphs for the driver's queues",
+        "vllm-ascend #9691",
+        "graphs = [capture(lambda: x + 1)[0] for _ in range(200)]",
+        ("AclmdlRICaptureBegin(capture_stream_, capture_mode), error code is 207005", "resource alloc fail"),
+        """
+for _ in range(200):
+    g, y = capture(lambda: x + 1)
+    g.replay(); g.reset()
+""",
+        "--queues",
+        "120",
+    ),
+    constraint(
         "a task group outside a capture",
         UPDATE,
         "torch_npu.npu.graph_task_group_begin(torch.npu.Stream())",
@@ -438,7 +451,7 @@ g.replay(); e.record(torch.npu.Stream()); torch.npu.synchronize(); same(x, [2.0]
         """
 y = torch.ones(1 << 20, device='npu')
 g, _ = capture(lambda: y.add_(1))
-del y; torch.npu.synchronize(); torch.npu.empty_cache()
+del y, _; torch.npu.synchronize(); torch.npu.empty_cache()
 g.replay(); torch.npu.synchronize()
 """,
         "507035",
@@ -452,8 +465,8 @@ g.replay(); torch.npu.synchronize(); assert y[0].item() == 2
     constraint(
         "an operator without an aclnn function",
         NPUGRAPH,
-        "capture(lambda: torch.histc(x, 4))",
-        "Cannot run aclop operators during NPU graph capture. Current working aclop is Histc",
+        "capture(lambda: torch.trace(x.reshape(2, 2)))",
+        "Cannot run aclop operators during NPU graph capture. Current working aclop is Trace",
         """
 g, y = capture(lambda: x * 2)
 g.replay(); same(y, [2.0] * 4)

@@ -22,17 +22,10 @@ void log_event(const std::string& text, const char* function) {
   plog(LogLevel::kEvent, "RUNTIME", "context_aclgraph.cc", 0, function, text);
 }
 
-int no_stream_left(Model* model, const char* runtime_api, const char* acl_text) {
-  // StreamAddToCaptureModelProc creates a stream for each captured stream; without one the capture cannot go on.
-  // Public: "begin capture stream failed, runtime result = 207008" in reports of too many captured sizes.
-  if (model) model->invalid = true;
-  plog(LogLevel::kError, "RUNTIME", "stream.cc", 614, "AllocStreamIdFromDriver",
-       "Failed to alloc stream id, retCode=0x702001a.");
-  return report_resource(kNoStreamResource, "EL0009", "The stream resources are insufficient.", runtime_api, acl_text);
-}
-
-CaptureStream* add_stream(Model* model, Stream* stream, bool origin) {
-  if (!take_stream_id()) return nullptr;
+// StreamAddToCaptureModelProc creates a driver stream for each captured stream. Public: "begin capture stream failed,
+// runtime result = 207008" in reports of too many captured sizes; vllm-ascend #9691: 207005.
+int add_stream(Model* model, Stream* stream, bool origin) {
+  if (int code = take_stream_resource()) return code;
   auto capture = std::make_unique<CaptureStream>();
   capture->id = next_stream_id();
   capture->user = stream;
@@ -40,7 +33,7 @@ CaptureStream* add_stream(Model* model, Stream* stream, bool origin) {
   capture->origin = origin;
   stream->capture = capture.get();
   model->streams.push_back(std::move(capture));
-  return stream->capture;
+  return kSuccess;
 }
 
 void leave_capture(Model* model) {
@@ -52,7 +45,7 @@ void leave_capture(Model* model) {
 }
 
 void destroy_model(Model* model) {
-  for (size_t i = 0; i < model->streams.size(); i++) release_stream_id();
+  for (size_t i = 0; i < model->streams.size(); i++) release_stream_resource();
   for (Model* branch : model->branches) destroy_model(branch);
   forget_groups_of(model);
   models().erase(model);
@@ -87,9 +80,9 @@ int begin(void* handle, int mode, Model* into) {
                    "stream is already in capture status, " + place + ".", api, acl, ""});
   }
   Model* model = into ? into : create_model(stream->device, nullptr);
-  if (!add_stream(model, stream, true)) {
+  if (int code = add_stream(model, stream, true)) {
     if (!into) destroy_model(model);
-    return no_stream_left(nullptr, api, acl);
+    return refuse_resource(code, api, acl);
   }
   model->status = Model::Status::kCapturing;
   model->mode = mode;
@@ -255,11 +248,12 @@ Model* create_model(int device, Model* parent) {
 bool model_exists(const Model* model) { return models().count(const_cast<Model*>(model)) > 0; }
 
 int join_capture(Stream* stream, Model* model) {
-  if (add_stream(model, stream, false)) {
-    trace_note("stream %d joins the capture of model %u", stream->id, model->id);
-    return kSuccess;
+  if (int code = add_stream(model, stream, false)) {
+    model->invalid = true;
+    return refuse_resource(code, "rtStreamWaitEvent", "stream wait event failed");
   }
-  return no_stream_left(model, "rtStreamWaitEvent", "stream wait event failed");
+  trace_note("stream %d joins the capture of model %u", stream->id, model->id);
+  return kSuccess;
 }
 
 int record_task(Stream* stream, const TaskRef& task) {

@@ -38,6 +38,7 @@ Options read() {
   o.devices = atoi(text("NPU_SIM_DEVICES", "2").c_str());
   o.memory_bytes = strtoull(text("NPU_SIM_MEMORY_MB", "4096").c_str(), nullptr, 10) << 20;
   o.streams = atoi(text("NPU_SIM_STREAMS", "2048").c_str());
+  o.queues = atoi(text("NPU_SIM_QUEUES", std::to_string(o.streams)).c_str());
   o.defer = text("NPU_SIM_DEFER", "0") == "1";
   o.trace_file = text("NPU_SIM_TRACE", "");
   o.plog_dir = text("NPU_SIM_PLOG", "");

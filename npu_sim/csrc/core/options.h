@@ -23,6 +23,7 @@ struct Options {
   int devices = 2;
   uint64_t memory_bytes = uint64_t{4096} << 20;
   int streams = 2048;  // logs of field reports end near stream id 1984-1987 of about 2048
+  int queues = 2048;   // SQ/CQ pairs; by default as many as streams
   bool defer = false;
   std::string trace_file, plog_dir;
   double wait_limit_seconds = 20;  // a wait that nothing can end; the device would wait for ever

@@ -25,6 +25,7 @@ const std::map<std::string, const char*>& block_titles() {
       {"EE1017", "Invalid_Argument"},
       {"EE1018", "Invalid_Argument_API_Call_Sequence"},
       {"EL0004", "Memory_Allocation_Failure"},
+      {"EL0005", "Resource_Busy"},
       {"EL0009", "Insufficient_Stream_Resources"},
       {"EZ1001", "Operator_Argument"},
       {"EZ9999", "Operator_Inner_Error"},
@@ -37,6 +38,8 @@ const char* block_advice(const std::string& block) {
   if (block == "EL0004")
     return "        Possible Cause: Available memory is insufficient.\n        Solution: Close applications not in "
            "use.\n";
+  if (block == "EL0005")
+    return "        Solution: 1. Close applications not in use. 2. Wait for a while and try again.\n";
   if (block == "EL0009") return "        Solution: Close applications not in use.\n";
   if (block == "EE1001" || block == "EE1011")
     return "        Solution: 1. Check the input parameter range of the function. 2. Check the function invocation "

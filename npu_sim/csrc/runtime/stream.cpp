@@ -10,6 +10,7 @@
 #include "core/call.h"
 #include "core/options.h"
 #include "messages/messages.h"
+#include "messages/plog.h"
 #include "runtime/memory.h"
 
 namespace sim {
@@ -101,23 +102,37 @@ TaskRef make_task(const std::string& name, std::function<void()> work) {
 
 std::unique_lock<std::recursive_mutex> lock_engine() { return lock_once(); }
 
-bool take_stream_id() {
+int take_stream_resource() {
   auto lock = lock_engine();
-  if (engine().taken_ids >= options().streams) return false;
+  if (engine().taken_ids >= options().streams) return kNoStreamResource;
+  if (engine().taken_ids >= options().queues) return kResourceAllocFail;
   engine().taken_ids++;
-  return true;
+  return kSuccess;
 }
-void release_stream_id() {
+void release_stream_resource() {
   auto lock = lock_engine();
   engine().taken_ids--;
+}
+// hicann/runtime src/runtime/core/src/stream/stream.cc AllocStreamIdFromDriver and SetupByAllocatedStreamId ("Alloc sq
+// cq fail"); errcode_manage.cc maps RT_ERROR_DRV_NO_STREAM_RESOURCES to 207008 and RT_ERROR_DRV_NO_RESOURCES to 207005.
+// Public: vllm-ascend #9564 shows the driver's 0x7020023.
+int refuse_resource(int code, const char* runtime_api, const char* acl_text) {
+  if (code == kNoStreamResource) {
+    plog(LogLevel::kError, "RUNTIME", "stream.cc", 614, "AllocStreamIdFromDriver",
+         "Failed to alloc stream id, retCode=0x702001a.");
+    return report_resource(code, "EL0009", "The stream resources are insufficient.", runtime_api, acl_text);
+  }
+  plog(LogLevel::kError, "RUNTIME", "stream.cc", 1022, "AllocSqCq",
+       "[SqCqManage]Alloc sq cq fail, stream_id=" + std::to_string(engine().last_id + 1) + ", retCode=0x7020023.");
+  return report_resource(code, "EL0005", "The resources are busy.", runtime_api, acl_text);
 }
 int next_stream_id() {
   auto lock = lock_engine();
   return ++engine().last_id;
 }
 
-Stream* create_stream(int device) {
-  if (!take_stream_id()) return nullptr;
+// A stream whose resources have been taken.
+static Stream* add_stream(int device) {
   auto lock = lock_engine();
   Stream* stream = new Stream;
   stream->id = next_stream_id();
@@ -131,8 +146,7 @@ Stream* stream_of(void* handle) {
   auto lock = lock_engine();
   Stream*& stream = engine().default_streams[current_device()];
   if (!stream) {
-    stream = create_stream(current_device());
-    if (!stream) stream = new Stream;  // the driver keeps the default stream's resources apart
+    stream = add_stream(current_device());  // the driver keeps the default stream's resources apart
     stream->is_default = true;
   }
   return stream;
@@ -220,12 +234,9 @@ using namespace sim;
 
 API int aclrtCreateStreamWithConfig(void** stream, uint32_t priority, uint32_t flag) {
   ENTER("priority=%u flag=%u", priority, flag);
-  *stream = create_stream(current_device());
-  if (*stream) return kSuccess;
-  // hicann/runtime src/runtime/core/src/stream/stream.cc AllocStreamIdFromDriver; errcode_manage.cc maps
-  // RT_ERROR_DRV_NO_STREAM_RESOURCES to ACL_ERROR_RT_NO_STREAM_RESOURCE.
-  return report_resource(kNoStreamResource, "EL0009", "The stream resources are insufficient.", "rtStreamCreate",
-                         "create stream failed");
+  if (int code = take_stream_resource()) return refuse_resource(code, "rtStreamCreate", "create stream failed");
+  *stream = add_stream(current_device());
+  return kSuccess;
 }
 API int aclrtCreateStream(void** stream) { return aclrtCreateStreamWithConfig(stream, 0, 0); }
 
@@ -236,7 +247,7 @@ static int destroy_stream(void* handle) {
                                         "rtStreamDestroy", "destroy stream failed"))
     return refused;
   finish_queued_work();
-  if (stream->alive) release_stream_id();
+  if (stream->alive) release_stream_resource();
   stream->alive = false;
   return kSuccess;
 }

@@ -62,10 +62,11 @@ std::unique_lock<std::recursive_mutex> lock_engine();
 // ACL's null stream is the default stream of the current device.
 Stream* stream_of(void* handle);
 int current_device();
-// Takes one of --streams; null when none is left.
-Stream* create_stream(int device);
-void release_stream_id();
-bool take_stream_id();
+// A stream takes an id (--streams) and a pair of queues (--queues). Returns kSuccess, kNoStreamResource or
+// kResourceAllocFail; refuse_resource() reports the latter two.
+int take_stream_resource();
+void release_stream_resource();
+int refuse_resource(int code, const char* runtime_api, const char* acl_text);
 int next_stream_id();
 
 // Queues a task, or records it into the capture or the task update of the stream.
