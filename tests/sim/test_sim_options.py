@@ -141,12 +141,7 @@ def test_a_wrong_command_line_is_one_line(case: str) -> None:
     outcome = run_python([PYTHON, str(RUN), *arguments])
     assert outcome.code == code
     assert text in outcome.err
-    assert (
-        outcome.err.count("""
-
-""")
-        == 1
-    )
+    assert outcome.err.count("\n") == 1
 
 
 def test_help_shows_the_options_and_the_exit_codes() -> None:
@@ -169,20 +164,13 @@ def test_help_shows_the_options_and_the_exit_codes() -> None:
 
 def test_without_torch_the_install_command_is_named(tmp_path) -> None:
     script = tmp_path / "script.py"
-    script.write_text("""
-import torch
-""")
+    script.write_text("import torch\n")
     # -S: without site-packages, as on a machine where nothing is installed.
     outcome = run_python([PYTHON, "-S", str(RUN), str(script)])
     assert outcome.code == 4
     assert "torch is not installed" in outcome.err
     assert "pip install torch==2.13.0" in outcome.err
-    assert (
-        outcome.err.count("""
-
-""")
-        == 1
-    )
+    assert outcome.err.count("\n") == 1
 
 
 def test_without_a_compiler_the_install_command_is_named(tmp_path) -> None:
