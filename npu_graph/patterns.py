@@ -65,9 +65,19 @@ KNOWN_FROM = 0.7
 CANDIDATE_FROM = 0.3
 # Each needed line that is there makes a pattern more specific than one with fewer.
 _SPECIFIC_STEP, _SPECIFIC_MOST = 0.02, 0.06
-# Symptom words add up, and count more when they are a larger share of what the pattern lists.
-_HINT_BASE, _HINT_STEP, _HINT_SHARE, _HINT_MOST = 0.15, 0.15, 0.05, 0.65
+# Symptom words add up, and count more when they are a larger share of what the pattern lists. One word alone stays
+# below the threshold of a candidate: measured on new reports, a single word suggested the wrong pattern.
+_HINT_BASE, _HINT_STEP, _HINT_SHARE, _HINT_MOST = 0.05, 0.16, 0.08, 0.65
 MAX_EVIDENCE = 4
+
+
+# Words of a question: Latin words, numbers and ids, and pairs of Chinese characters.
+_TERM = re.compile(r"[a-z0-9_][a-z0-9_.-]+|[\u4e00-\u9fff]{2}")
+_COMMON_TERMS = frozenset(
+    ("the", "and", "for", "with", "not", "from", "what", "how", "why", "does")
+    + ("error", "code", "is", "in", "on", "of", "to", "npu", "graph")
+)
+_SEARCHED_FIELDS = ("Symptom", "Cause", "Trigger", "Cause (zh)", "Trigger (zh)")
 
 
 class Problem(NamedTuple):
@@ -239,6 +249,23 @@ def match_patterns(
     return sorted(matches, key=lambda match: (-match.score, match.pattern.id))
 
 
+def search_patterns(patterns: Sequence[Pattern], words: str, limit: int = 5) -> list[Pattern]:
+    """Return the patterns whose title, symptom, cause or trigger hold most of the words asked for, best first.
+
+    For questions in words; a report is matched by its signature with `match_patterns`.
+    """
+    terms = set(_TERM.findall(lower(words[:2000])))
+    wanted = [term for term in terms if term not in _COMMON_TERMS]
+    scored = []
+    for pattern in patterns:
+        title = lower(f"{pattern.id} {pattern.title}")
+        body = lower(" ".join(value for name, value in pattern.fields.items() if name in _SEARCHED_FIELDS))
+        points = sum(2 if term in title else 1 for term in wanted if term in title or term in body)
+        if points and points * 2 > len(wanted):
+            scored.append((-points, pattern.id, pattern))
+    return [pattern for _, _, pattern in sorted(scored, key=lambda item: item[:2])[:limit]]
+
+
 def lower(text: str) -> str:
     """Lower-case without changing the length, so that offsets stay valid."""
     lowered = text.lower()
@@ -260,7 +287,7 @@ class _Searcher:
         literal = needed_literal(expression)
         if literal and literal not in self.lowered:
             return None
-        found = re.search(expression, self.lowered)
+        found = re.search(expression, self.lowered, re.ASCII)
         if found is None:
             return None
         start = self._text.rfind("\n", 0, found.start()) + 1

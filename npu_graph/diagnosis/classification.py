@@ -40,63 +40,96 @@ class Finding(NamedTuple):
 
 
 def _clues(*rows: tuple[str, int, str]) -> tuple[Clue, ...]:
-    return tuple(Clue(value, weight, re.compile(expression)) for value, weight, expression in rows)
+    return tuple(Clue(value, weight, re.compile(expression, re.ASCII)) for value, weight, expression in rows)
 
 
 # A clue in the first cause counts this many times as much as one elsewhere.
 _PRIMARY_FACTOR = 3
 
 # Weight 3: the failing call or check itself; 2: a function or message of that stage; 1: a word people use for it.
+# ASCII matching throughout, so that a word border stands between Latin and Chinese characters.
 _STAGE_CLUES = _clues(
     ("capture", 3, r"\bcapture_(?:begin|end)\b|aclmdlricapture(?:begin|end)|rtstream(?:begin|end)capture"),
-    ("capture", 3, r"during npu graph capture|stream is captur|captured-stream|capture mode|stream capture|not joined"),
+    ("capture", 3, r"during npu graph capture|npustreamcapturestatusactive|stream is captur|captured-stream|capture mode|stream capture|not joined"),
     ("capture", 3, r"error code is 1070(?:2[4-9]|3[0-9]|4[0-5])|\b1070(?:2[4-9]|3[0-68]|4[015])\b|\b507903\b"),
-    ("capture", 2, r"initialize_aclgraph_capture|capture_model|_capture_(?:acl)?graphs?\b|capture_graphs?\b|capture stream failed"),
+    ("capture", 2, r"initialize_aclgraph_capture|capture_model|_capture_(?:acl)?graphs?\b|capture_graphs?\b|capture stream failed|capture (?:cuda|npu) graph failed"),
+    ("capture", 2, r"full_graph_\w{2,20}|graph_params\.(?:events|handles|workspaces)|in init_device_graphs|graph[- ]warm-?up|graph_?capture\b"),
     ("capture", 2, r"(?:fail|error|die|refus|abort|crash)\w{0,4} (?:in|at|during|while|when|under) (?:the )?(?:acl|npu|aclgraph|decode |temporary )?\s?graphs? ?captur"),
     ("capture", 1, r"\bgraph captur|\bcapturing|captures? (?:the )?graph|while graphs are captured|捕获|捕图|图捕获"),
-    ("replay", 3, r"aclmdlriexecuteasync|\breplay:|rtmodelexecute"),
+    ("replay", 3, r"aclmdlriexecuteasync|\breplay:|rtmodelexecute|model stream execute failed|model execut\w{2,4} failed"),
     ("replay", 2, r"\breplay(?:ing|ed|s)?\b|重放|回放|图执行"),
-    ("replay", 1, r"\b5070(?:11|14|15|18|34|35|46|47)\b|aivec error|aicore (?:error|exception)|hangs?\b|deadlock|卡死|挂死"),
-    ("replay", 1, r"tiling|actual_?seq|padded to|padding"),
+    ("replay", 2, r"\b5070(?:11|14|15|18|34|35|46|47)\b|aivec(?:tor)? error|aicore (?:error|exception)|mte instruction"),
+    ("replay", 1, r"hangs?\b|hung\b|stalls?\b|stuck|deadlock|卡死|挂死|卡住|hang住"),
+    ("replay", 1, r"tiling|actual_?seq|padded (?:up )?to|crash"),
     ("update", 3, r"graph_task_update|task_?update_?(?:begin|end)|update_capture_record|cpu_update_input"),
-    ("update", 3, r"update_(?:attn|graph|full_graph|mla_attn|draft_graph)\w{0,20}_?params|graph_params|\bgraph\.update\b"),
-    ("update", 1, r"update event|task group|updated task|参数更新|更新参数"),
+    ("update", 3, r"update_(?:attn|graph|full_graph|mla_attn|draft_graph)\w{0,20}_?params|\bgraph\.update\b"),
+    ("update", 1, r"update event|update stream|event_wait|task group|updated task|参数更新|更新参数"),
     ("memory", 3, r"npu out of memory|el0004|memory_allocation|\b20700[12]\b|\b207018\b"),
-    ("memory", 2, r"outofmemory|\boom\b|out of (?:npu |device )?memory|memory (?:profiling|estimation|pool)|sleep mode|wake_?up|显存"),
+    ("memory", 3, r"memory (?:usage|consumption) (?:grows|increas|keeps)|memory leak|never (?:given back|released|freed)|(?:显存|内存).{0,16}(?:增长|泄漏|不释放|未.{0,4}回收)|much (?:more )?(?:npu |device )?memory"),
+    ("memory", 2, r"outofmemory|\boom\b|out of (?:npu |device )?memory|memory (?:profiling|estimation|pool)|sleep mode|wake_?up|显存|设备内存"),
     ("compile", 3, r"torch\._dynamo|torch\._inductor|torchdynamo|torch/_dynamo|torch/_inductor|aot_?autograd|graph break"),
-    ("compile", 2, r"torch\.compile|fx graph|compile_fx|bisheng|pattern matcher|fusion pass|check_and_update_config|fullgraph|编译"),
-    ("compile", 2, r"acl ?graph does not support|graph is being compiled|graph mode is not supported"),
-    ("env", 3, r"failed to find function|err00008|undefined symbol|cannot open shared object|libascendcl\.so|no module named"),
-    ("env", 1, r"after .{0,40}(?:moved|upgraded?|switch\w*) to cann|hdk|driver version|升级后"),
-    ("accuracy", 2, r"garbled|gibberish|wrong (?:output|result|answer|value)|accuracy|repeated output|acceptance rate|乱码|精度"),
-    ("accuracy", 2, r"differs? from eager|not (?:the )?same as eager|incorrect|corrupted|values? (?:are|is) wrong|结果不(?:对|一致)"),
-    ("performance", 2, r"slow(?:er|s)?\b|throughput|\btpot\b|\bttft\b|speed drops|latency|host time|性能|吞吐|变慢|空泡"),
+    ("compile", 2, r"torch\.compile|torch_compile|fx graph|compile_fx|bisheng|pattern matcher|check_and_update_config|fullgraph=|编译"),
+    ("compile", 2, r"fus(?:ed|ion).{0,60}(?:not take effect|not applied|skipped)|融合.{0,12}(?:未生效|不生效)|compilation_config\.mode|in warmup_torch_compile"),
+    ("compile", 2, r"acl ?graph does not support|graph is being compiled|graph mode is not supported|torchair/.{0,60}in compile\b"),
+    ("env", 3, r"failed to find function|err00008|undefined symbol|cannot open shared object|libascendcl\.so|not in libopapi"),
+    ("env", 2, r"only (?:on|fails on) (?:310|910|950)|310b\b.{0,80}(?:2070|not support|raises)|does not start.{0,80}310p|310p.{0,120}does not start"),
+    ("env", 1, r"after .{0,40}(?:moved|upgraded?|switch\w*) to cann|\bhdk\b|driver version|升级后"),
+    ("accuracy", 3, r"garbled|gibberish|wrong (?:output|result|answer|value|text)|accuracy|repeated output|acceptance rate|接受率|乱码|精度|stays constant|stops? tracking"),
+    ("accuracy", 3, r"differs? from eager|not (?:the )?same as eager|incorrect|corrupted|values? (?:are|is) wrong|结果不(?:对|一致)|答非所问"),
+    ("accuracy", 3, r"repeats? until|repeat(?:s|ed|ing) (?:the same )?(?:token|word|character)|random outputs?|different text|precision (?:anomal|issue|problem|error)|scores? (?:of .{0,40})?drops?|同一个 ?token|重复输出|allclose.{0,20}false"),
+    ("performance", 3, r"slow(?:er|s)?\b|throughput|\btpot\b|\bttft\b|speed drops|latency|host time|busy time|性能|吞吐|变慢|更慢|慢很多|空泡"),
+    ("performance", 3, r"no (?:gain|benefit|speed-?up|improvement)|没有收益|无收益|per (?:decode )?step.{0,20}\bms\b|\bms\b.{0,20}per (?:decode )?step"),
 )  # fmt: skip
 
 # Reasons to say that graph mode plays no part, each with what it means.
 _NOT_GRAPH = (
     # The reporter ruled graph mode out.
     re.compile(
-        r"(?<!with and )without (?:an? )?npu ?graph|not (?:related to|caused by) (?:acl|npu)?graph"
-        r"|(?:fails|hangs|same error|also) (?:too )?(?:in|with) eager|eager(?: mode)? (?:fails|hangs|also|too|has the same)"
-        r"|与图模式无关|eager.{0,6}(?:也|同样)"
+        r"(?<!with and )without (?:an? )?npu ?graph|not (?:related to|caused by) (?:acl|npu)?graph|\bno graphs?,"
+        r"|(?:fails|hangs|wrong|garbled|same error|problems?|also) (?:too )?(?:in|with|on|under) (?:eager|--enforce-eager|--disable-cuda-graph)"
+        r"|eager(?: mode)? (?:fails|hangs|also|too|has the same)|与图模式无关|eager.{0,6}(?:也|同样)(?!.{0,6}(?:没|正常|ok|可以|好|通过|正确))"
     ),
-    # A name that Python itself cannot resolve: a slip in the code, whichever mode runs it.
-    re.compile(r"\b(?:unboundlocalerror|nameerror|syntaxerror|indentationerror): "),
-    # A library that does not load fails before any graph is made.
-    re.compile(r"(?:importerror|oserror): .{0,300}(?:undefined symbol|cannot open shared object|no such file)"),
+    # The failing command itself switches graph mode off.
+    re.compile(
+        r"(?:vllm serve|api_server|launch_server) [^\n]{0,600}--(?:enforce-eager|disable-cuda-graph)\b|,\s?enforce_eager=true,"
+    ),
     # A single operator that does not compile; GE calls that "build graph" although no user graph is involved.
-    re.compile(r"compile operator failed|failed to compile op\b|failure_to_compile_op"),
+    re.compile(
+        r"compile operator failed|failed to compile op\b|failure_to_compile_op|compiler normal mode op compiler|build graph failed, graph id|\[subgraphopt\]"
+    ),
     # The framework announces that it lowered the graph mode: expected behaviour.
     re.compile(r"is not supported with \w{3,60} backend.{0,120}setting cudagraph_mode"),
+    # A process that used the device before it forked.
+    re.compile(r"cannot re-initialize npu in forked subprocess"),
 )
-# Words that only a report about graph mode, or about torch_npu at all, contains.
+# The same for the first cause alone: what would be noise elsewhere in a log.
+_NOT_GRAPH_FIRST = (
+    # A name that Python itself cannot resolve: a slip in the code, whichever mode runs it.
+    re.compile(r"^(?:unboundlocalerror|nameerror|syntaxerror|indentationerror): "),
+    # A library or module that does not load fails before any graph is made.
+    re.compile(
+        r"^(?:importerror|modulenotfounderror): |^oserror: .{0,300}(?:undefined symbol|cannot open shared object)"
+    ),
+    # The framework asks torch_npu for an operator of another version.
+    re.compile(r"^attributeerror: module 'torch_npu' has no attribute"),
+)
+# A compile through torchair is the user's graph, even where a single operator fails in it.
+_COMPILED_BY_USER = re.compile(r"dynamo/torchair|torchair/core|npugraph_ex")
+# Words that only a report about graph mode contains.
 GRAPH_WORDS = re.compile(
-    r"npu ?graph|acl ?graph|torch[._]npu\.?\w*\.graph\b|graph mode|\bcaptur(?:e|ing|ed)_?(?:begin|end|stream|mode|sizes?)|cudagraph_mode"
-    r"|npugraph_ex|torchair|aclmdlri|full_decode_only|piecewise|graph_task_|make_graphed|图模式|reduce-overhead|enforce[-_]eager"
+    r"npu_?graph|acl_? ?graph|torch[._]npu\.?\w*\.graph\b|graph mode|full[- ]?graph|(?:full|decode|xlite|cuda|npu)[- ]?(?:full |decode )?[- ]?_?graph"
+    r"|\bcaptur(?:e|ing|ed)_?(?:begin|end|stream|mode|sizes?)|cudagraph|capture_sizes|npu/graphs\.py|_graph_tree\.py|graph_runner|\.replay\(\)"
+    r"|torchair|aclmdlri|full_?decode_?only|piecewise|graph_task_|graph_params|make_graphed|图模式|入图|开图|关图|reduce-overhead|enforce[-_]eager",
+    re.ASCII,
 )
+# Words that only a report about an Ascend device contains.
 NPU_WORDS = re.compile(
-    r"\bnpus?\b|ascend|torch_npu|\bcann\b|\bacl(?:nn|rt|op)|hccl|\berr\d{5}\b|\be[a-z1-9]9999\b|昇腾"
+    r"\bnpus?\b|ascend|torch_npu|\bcann\b|\bacl(?:nn|rt|op)?\b|aclnn|hccl|\berr\d{5}\b|\be[a-z1-9]9999\b|\b(?:107|207|507)0\d\d\b|910b|310p|昇腾",
+    re.ASCII,
+)
+# Words of another vendor's device.
+_OTHER_DEVICE = re.compile(
+    r"\bcuda error|cuda out of memory|\bnccl\b.{0,200}watchdog|nvidia|\brocm\b|mindspore|graph_mode\."
 )
 
 _LAYER_CLUES = _clues(
@@ -108,12 +141,14 @@ _LAYER_CLUES = _clues(
     ("L1", 3, r"torch\._dynamo|torch\._inductor|torch/_dynamo/|torch/_inductor/|torchdynamo"),
 )  # fmt: skip
 
-_FRAMEWORK_PATH = re.compile(r"vllm|sglang|sgl_|xllm|/verl/|speculators|mindie|transformers/")
+_FRAMEWORK_PATH = re.compile(
+    r"vllm|sglang|sgl_|xllm|/verl/|speculators|mindie|transformers/|hardware_backend/npu|graph_runner|/srt/|model_executor/"
+)
 _OWN_SCRIPT = re.compile(r"\bimport torch_npu\b|torch[._]npu\.(?:npu\.)?(?:NPUGraph|graph)\(|__main__")
 _LIBRARY_PATH = re.compile(r"site-packages|dist-packages|/lib/python3|torch_npu/|/torch/|<frozen|<string>")
 # Words that only a serving framework's report contains; its author can change options, not that code.
 _SERVING_WORDS = re.compile(
-    r"vllm|sglang|\bxllm\b|\bverl\b|ggml|llama\.cpp|speculators|\bmtp\b|eagle ?3|eplb|kv[ -]?cache|prefill|decode|cudagraph|\bdp rank|data.parallel"
+    r"vllm|sglang|\bxllm\b|\bverl\b|ggml|llama\.cpp|speculators|\bmtp\b|eagle ?3|eplb|kv[ -]?cache|prefill|decode|cudagraph|cuda-graph|acl ?graph|full[- ]?graph|xlite|\bdp rank|data.parallel"
     r"|tensor.parallel|speculative|max-model-len|tpot|torchair_graph|npugraph_ex together|block table|deepseek|qwen|llama|\bglm"
 )
 
@@ -127,16 +162,32 @@ def decide_stage(lines: Sequence[Line], primary: Failure | None, pattern: Patter
         agreement = scores.get(pattern.stage, 0) * 2 / total if total else 0.5
         confidence = round(min(0.98, score * (0.8 + 0.25 * agreement)), 2)
         return Finding(pattern.stage, confidence, evidence.get(pattern.stage, []))
-    for expression in _NOT_GRAPH:
-        if expression.search(text):
-            return Finding("not_graph", 0.6, _lines_with(expression, lines))
-    if primary is not None and not GRAPH_WORDS.search(text) and not (set(scores) & {"capture", "update", "env"}):
-        return Finding(
-            "not_graph", 0.5 if NPU_WORDS.search(text) else 0.8, [Evidence(primary.line, primary.text[:300])]
-        )
+    outside = _outside_graph_mode(text, lines, primary)
+    if outside is not None:
+        return outside
     if not scores:
         return Finding("unknown", 0.0, [])
     return _strongest(scores, evidence)
+
+
+def _outside_graph_mode(text: str, lines: Sequence[Line], primary: Failure | None) -> Finding | None:
+    """Return the finding `not_graph` with its reason, or None."""
+    for expression in _NOT_GRAPH:
+        if expression.search(text) and not _COMPILED_BY_USER.search(text):
+            return Finding("not_graph", 0.6, _lines_with(expression, lines))
+    if primary is None:
+        return None
+    first = f"{primary.type}: {primary.message}".lower()
+    shown = [Evidence(primary.line, primary.text[:300])]
+    if any(expression.search(first) for expression in _NOT_GRAPH_FIRST):
+        return Finding("not_graph", 0.6, shown)
+    about_device = GRAPH_WORDS.search(text) or NPU_WORDS.search(text)
+    # Absence proves little: only a whole stack without one such word, or another vendor's error, is enough.
+    if _OTHER_DEVICE.search(text) and not NPU_WORDS.search(text):
+        return Finding("not_graph", 0.8, shown)
+    if not about_device and (primary.frames or len(lines) > 8):
+        return Finding("not_graph", 0.7, shown)
+    return None
 
 
 def decide_layer(lines: Sequence[Line], primary: Failure | None, pattern: Pattern | None, score: float) -> Finding:
@@ -182,7 +233,8 @@ def decide_owner(text: str, primary: Failure | None, pattern: Pattern | None, la
 # For a failure without a pattern: the words of the first cause that name an owner by themselves.
 _OWNER_WORDS = (
     ("hccl", re.compile(r"hccl function error|\bei\d{4}\b|hcclcomm|hccl_op_expansion_mode")),
-    ("op_plugin", re.compile(r"compile operator failed|failed to compile op\b|ops function error")),
+    ("op_plugin", re.compile(r"compile operator failed|failed to compile op\b|build graph failed|subgraphopt|ops function error")),
+    ("environment", re.compile(r"module 'torch_npu' has no attribute")),
     ("environment", re.compile(r"undefined symbol|cannot open shared object|no module named|failed to find function|enoent|version .{0,30}not match")),
     ("torch_compile", re.compile(r"torch\._dynamo|torch\._inductor|internaltorchdynamoerror")),
     ("driver", re.compile(r"\b50705[3-7]\b|hbm|ecc|\b507899\b")),

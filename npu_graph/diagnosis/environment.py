@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Sequence
+
+from npu_graph.source_map import CERTAIN, Place, Release, SourceMap
 
 _VERSION = r"v?(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+]?(?:rc|RC|post|dev|beta|alpha|a|b|cpu|T|SPC)[\w.]{0,24}){0,3})"
 # (key, expression): the first that matches wins, so exact spellings stand before loose ones.
 _VERSIONS = (
     ("torch_npu", re.compile(r"\btorch[_-]npu(?:\s?(?:version)?[\s:=|]{1,6}|\s?\()" + _VERSION)),
     ("torch", re.compile(r"(?:PyTorch version:|\btorch(?:\s?==|\s?=|:|\s))\s?" + _VERSION)),
-    ("cann", re.compile(r"\bCANN(?:[_ ]VERSION)?(?:\s?[:=|]\s?|\s)(?:package_name=\S{1,60}, version=)?" + _VERSION)),
+    (
+        "cann",
+        re.compile(r"\bCANN(?:[_ ]VERSION)?(?:\s?[:=|]\s?|\s)(?:package_name=\S{1,60},?\s{1,3}version=)?" + _VERSION),
+    ),
     (
         "driver",
-        re.compile(r"(?:\bHDK\s?(?:>=)?|\bdriver(?: version)?\s?[:=]?|npu-smi|驱动(?:版本)?[:：]?)\s{0,3}" + _VERSION),
+        re.compile(
+            r"(?:\bHDK(?:版本)?\s?(?:>=)?|\bdriver(?: version)?\s?[:=]?|npu-smi|驱动(?:版本)?[:：]?)\s{0,3}" + _VERSION
+        ),
     ),
     ("python", re.compile(r"\b[Pp]ython(?: version:|\s?[:=]\s?|\s)" + _VERSION)),
 )
@@ -32,8 +39,9 @@ _FRAMEWORKS = (
     ("speculators", re.compile(r"\bspeculators\b")),
 )
 # Variables whose value bears on capture; only `NAME=value` counts, so a sentence that names one does not set it.
+# torch_npu's own error text ends with advice to set ASCEND_LAUNCH_BLOCKING=1: that is not a setting either.
 _VARIABLE = re.compile(
-    r"\b((?:TASK_QUEUE_ENABLE|PER_STREAM_QUEUE|STREAMS_PER_DEVICE|MULTI_STREAM_MEMORY_REUSE|LOCAL_WORLD_SIZE"
+    r"(?<!environment variable )(?<!Note: )\b((?:TASK_QUEUE_ENABLE|PER_STREAM_QUEUE|STREAMS_PER_DEVICE|MULTI_STREAM_MEMORY_REUSE|LOCAL_WORLD_SIZE"
     r"|(?:ASCEND|HCCL|TORCH|PYTORCH|TORCHINDUCTOR|VLLM|SGLANG|ACL|CPU_AFFINITY|TNG)_[A-Z0-9_]{2,50}))"
     r"\s?=\s?[\"']?([^\s\"']{1,200})"
 )
@@ -49,8 +57,39 @@ def find_environment(text: str) -> dict[str, Any]:
     soc = _SOC.search(text)
     environment["soc"] = soc.group(1) if soc else None
     environment["framework"] = _find_framework(text)
-    environment["variables"] = {name: value.rstrip(",;") for name, value in _VARIABLE.findall(text)}
+    environment["variables"] = {name: value.rstrip(",;.") for name, value in _VARIABLE.findall(text)}
     return environment
+
+
+def find_releases(
+    environment: dict[str, Any], places: Sequence[Place], source_map: SourceMap
+) -> tuple[list[Release], dict[str, Any] | None]:
+    """Return the torch_npu releases that the report can be about, and the record's `torch_npu_inferred`.
+
+    The second is None when the lines of the stack say nothing, or only what the report states anyway. A stated
+    version is believed for the lines, unless the stack contradicts it for certain.
+    """
+    stated, exact = source_map.find_release(environment["torch_npu"] or "", environment["torch"] or "")
+    found = source_map.infer_release(places, environment["torch"] or (stated[0].pytorch if len(stated) == 1 else ""))
+    if found is None:
+        return (stated if exact else []), None
+    fits = [release for release in stated if release.id in found.ids]
+    if fits and not found.against:
+        return fits, None
+    releases = [source_map.releases[release_id] for release_id in found.ids]
+    inferred = {
+        "value": found.value or None,
+        "sure": found.sure,
+        "from": found.evidence,
+        "not_explained": found.against,
+        "alternatives": list(dict.fromkeys(release.release for release in releases if release.release != found.value)),
+        "wheels": [release.wheel for release in releases if release.wheel and release.status == "final"],
+        "contradicts": bool(stated) and not fits,
+    }
+    if stated and not (found.value and found.sure == CERTAIN):
+        return (stated if exact else []), inferred
+    final = [release for release in releases if source_map.root(release.id) == found.value]
+    return final or [], inferred
 
 
 def _find_framework(text: str) -> dict[str, str | None] | None:

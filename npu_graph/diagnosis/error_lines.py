@@ -23,13 +23,18 @@ _CALL_SITE = re.compile(
     r"((?:NPU|OPS|HCCL) function error|NPU warning): ?(.{0,300}?)(?:, error code is (\d{1,9})|$)"
 )
 _DEVICE_FAULT = re.compile(
-    r"aicore exception|aivec error|aicore error|aicpu exception|AICPU execution|Kernel task happen error|vector core exception"
+    r"aicore exception|(?:aivec|aivector|aicore) error|exception of aivec|MTE instruction|aicpu exception|AICPU execution|Kernel task happen error|vector core exception"
     r"|there is an? \w{0,20} ?error exception|Assertion `|errorStr: timeout or trap|out of range\[",
 )
 _PLOG_ERROR = re.compile(
     r"\[(ERROR|FATAL)\] ?([A-Z]{2,12})\(\d{1,9},[^)\n]{0,80}\)?:?(\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d[.\d]{0,8})?"
 )
 _CANN_BLOCK = re.compile(r"\s*(?:\[PID: ?\d+\] [\d:.-]{10,32} \S{0,80}\(?)?([EW][A-Z1-9]\d{4})\b")
+# A C++ process that ends itself: glog's fatal level, and an exception nobody caught.
+_FATAL = re.compile(r"\s*F(?:\d{4,8} [\d:.]{8,20} \d{1,9})? ?[\w./-]{1,120}\.(?:cpp|cc|h):\d{1,6}\] (.{1,400})")
+_SENTENCE = re.compile(
+    r"captured-stream|[Tt]he resources are insufficient|Alloc sq cq fail|stream resources are insufficient"
+)
 _REASON = re.compile(r"(?:reason=\[?|ErrCode=\d{6}, desc=\[)([^\]\[\n]{4,200})")
 
 
@@ -108,8 +113,17 @@ def find_log_errors(lines: Sequence[Line]) -> list[LogError]:
             errors.append(LogError(plog.group(2), text.strip()[:600], line.number, order, plog.group(3) or ""))
             continue
         block = _CANN_BLOCK.match(text)
-        if block or "reason=" in text or "desc=[" in text or _DEVICE_FAULT.search(text):
-            errors.append(LogError(block.group(1) if block else "CANN", text.strip()[:600], line.number, order, ""))
+        fatal = _FATAL.match(text)
+        if (
+            block
+            or fatal
+            or "reason=" in text
+            or "desc=[" in text
+            or _DEVICE_FAULT.search(text)
+            or _SENTENCE.search(text)
+        ):
+            component = block.group(1) if block else "process" if fatal else "CANN"
+            errors.append(LogError(component, text.strip()[:600], line.number, order, ""))
     return errors
 
 

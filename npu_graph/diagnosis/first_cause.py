@@ -15,6 +15,14 @@ from npu_graph.diagnosis.error_lines import (
 from npu_graph.diagnosis.reading import Line
 from npu_graph.diagnosis.tracebacks import Frame, Raised
 
+
+class Reason(NamedTuple):
+    """Why a failure is a consequence, in both languages of the report."""
+
+    en: str
+    zh: str
+
+
 # Exceptions of ordinary control flow: handling one of them when the real failure comes is no cause
 # (a cache miss, an optional attribute, an optional import).
 _CONTROL_FLOW = frozenset(
@@ -37,14 +45,14 @@ _CONTROL_FLOW = frozenset(
 
 # A framework saying that something else failed. Its text often repeats the inner error, which is then used instead.
 _RETHROWS = (
-    (re.compile(r"Worker failed with error"), "the executor's note that a worker failed"),
-    (re.compile(r"Engine core initialization failed|Failed core proc|EngineDeadError|EngineCore (?:died|encountered)"), "the API server's note that the engine died"),
-    (re.compile(r"WorkerProc initialization failed|worker .{0,40}died unexpectedly|Executor failed"), "the executor's note that a worker died"),
-    (re.compile(r"NPUModelRunner (?:init )?failed, error is"), "the model runner's wrapper"),
-    (re.compile(r"Capture (?:cuda|npu) graph failed"), "SGLang's wrapper with its general suggestions"),
-    (re.compile(r"cancelled|shm_broadcast.{0,60}(?:time|No available)|RPC call .{0,80}timed out"), "a peer that waited for the failed process"),
-    (re.compile(r"ChildFailedError|exitcode\s*: -?\d+|SIGQUIT received|signal \d+ \(SIG"), "the launcher's note that a process ended"),
-    (re.compile(r"Server disconnected|Connection (?:reset|refused)|EOFError|BrokenPipe"), "a peer that lost its connection"),
+    (re.compile(r"Worker failed with error"), Reason("the executor's note that a worker failed", "执行器只是转述 worker 失败")),
+    (re.compile(r"Engine core initialization failed|Failed core proc|EngineDeadError|EngineCore (?:died|encountered)"), Reason("the API server's note that the engine died", "API 服务只是转述引擎退出")),
+    (re.compile(r"WorkerProc initialization failed|worker .{0,40}died unexpectedly|Executor failed"), Reason("the executor's note that a worker died", "执行器只是转述 worker 退出")),
+    (re.compile(r"NPUModelRunner (?:init )?failed, error is"), Reason("the model runner's wrapper", "model runner 的外层包装")),
+    (re.compile(r"Capture (?:cuda|npu) graph failed"), Reason("SGLang's wrapper with its general suggestions", "SGLang 的外层包装，附带的是通用建议")),
+    (re.compile(r"cancelled|shm_broadcast.{0,60}(?:time|No available)|RPC call .{0,80}timed out"), Reason("a peer that waited for the failed process", "等待失败进程的另一方")),
+    (re.compile(r"ChildFailedError|exitcode\s*: -?\d+|SIGQUIT received|signal \d+ \(SIG"), Reason("the launcher's note that a process ended", "启动器只是转述进程结束")),
+    (re.compile(r"Server disconnected|Connection (?:reset|refused)|EOFError|BrokenPipe"), Reason("a peer that lost its connection", "失去连接的另一方")),
 )  # fmt: skip
 _INNER_ERROR = re.compile(
     r"error is (?!NPUModelRunner)(.{4,1000})|failed with error:? ?['\"]?(.{4,1000})|failed: (.{4,1000})", re.DOTALL
@@ -61,7 +69,23 @@ _ALLOCATION = re.compile(
 _WAIT_OR_OOM = re.compile(
     r"\b1070(?:19|20|27)\b|\b50704[67]\b|OutOfMemory|Synchronize\w*WithTimeout|sync(?:hronize)? timeout", re.IGNORECASE
 )
+_SPEAKS_OF_DEVICE = re.compile(r"npu|acl|capture|replay|error code|cann|hccl")
 _OWN_ALLOCATOR = re.compile(r"NPU out of memory\. Tried to allocate")
+
+
+# A copy refused by the capture mode is logged in many healthy services; beside a device fault it is not the cause
+# (maintainers in vllm-project/vllm-ascend#11514).
+_MODE_REFUSAL = re.compile(r"\b107030\b|capture mode does not support|not relaxed", re.IGNORECASE)
+_DEVICE_CODE = re.compile(
+    r"\b5070(?:11|14|15|17|18|34|35|36|42|43|44|45)\b|model (?:stream )?execute failed", re.IGNORECASE
+)
+
+
+# Bounds that keep the work linear in a storm of error lines: lines joined to one failure, and failures looked at.
+_MAX_JOINED = 40
+_MAX_LOG_FAILURES = 400
+# The first line of a CANN block, which says nothing by itself.
+_BARE_HEADER = re.compile(r"[EW][A-Z0-9]\d{4}: (?:AclNN )?(?:Inner|Internal) [Ee]rror!?")
 
 
 class Failure(NamedTuple):
@@ -83,7 +107,7 @@ class SetAside(NamedTuple):
     """A failure that is a consequence, and the reason for saying so."""
 
     failure: Failure
-    why: str
+    why: Reason
 
 
 class FirstCause(NamedTuple):
@@ -107,7 +131,7 @@ def find_first_cause(
     if not failures:
         return FirstCause(None, [])
     aside: dict[int, SetAside] = {}
-    for rule in (_rethrows, _control_flow, _chained_later, _closing_captures, _waits_after_allocation):
+    for rule in _RULES:
         for index, why in rule(failures, [i not in aside for i in range(len(failures))]):
             if index not in aside and len(aside) < len(failures) - 1:
                 aside[index] = SetAside(failures[index], why)
@@ -150,14 +174,21 @@ def _log_failures(
         if not code.code.startswith("ERR"):
             marked.setdefault(code.order, "code")
     failures: list[Failure] = []
-    last = -10
+    last, last_kind, joined = -10, "", 0
     for order in sorted(set(marked) - inside):
         text = lines[order].text.strip()
         near = order - last <= 3 and failures and failures[-1].stream == lines[order].stream
         last = order
-        if near and not (_ALLOCATION.search(text) and not _ALLOCATION.search(failures[-1].text)):
+        kind = _kind_of(text)
+        if near and joined < _MAX_JOINED and (not kind or kind == last_kind):
             failures[-1] = failures[-1]._replace(text=f"{failures[-1].text}\n{text}")
+            joined += 1
             continue
+        if len(failures) >= _MAX_LOG_FAILURES:
+            break
+        last_kind, joined = kind, 0
+        if near and _BARE_HEADER.fullmatch(failures[-1].text):
+            failures.pop()
         message = reason_of(text) or text
         failures.append(
             Failure(
@@ -167,18 +198,38 @@ def _log_failures(
     return failures
 
 
-def _rethrows(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+def _kind_of(text: str) -> str:
+    """Return which of the kinds that explain one another the text is of, or ''."""
+    if _ALLOCATION.search(text):
+        return "allocation"
+    if is_device_fault(text) or _DEVICE_CODE.search(text):
+        return "fault"
+    return "refusal" if _MODE_REFUSAL.search(text) else ""
+
+
+def _rethrows(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
     found = []
     for index, item in enumerate(failures):
-        for expression, what in _RETHROWS:
-            if expression.search(f"{item.type}: {item.message[:600]}"):
-                found.append((index, what))
-                break
+        said = f"{item.type}: {item.message[:600]}"
+        what = next((reason for expression, reason in _RETHROWS if expression.search(said)), None)
+        if what is not None and not _holds_the_only_copy(failures, index):
+            found.append((index, what))
     # The last one standing is kept for its inner text, so the earliest is judged last.
     return list(reversed(found))
 
 
-def _control_flow(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+def _holds_the_only_copy(failures: Sequence[Failure], index: int) -> bool:
+    """Say whether a wrapper repeats an inner error that stands nowhere else in the report: then it is the evidence."""
+    inner = _INNER_ERROR.search(failures[index].message)
+    if inner is None:
+        return False
+    text = next(group for group in inner.groups() if group).strip("'\" ")[:40].lower()
+    if not _SPEAKS_OF_DEVICE.search(text):
+        return False
+    return not any(text in other.text.lower() for position, other in enumerate(failures) if position != index)
+
+
+def _control_flow(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
     """An exception that was being handled when a real failure came, where its type is ordinary control flow."""
     found = []
     for index, item in enumerate(failures):
@@ -187,11 +238,15 @@ def _control_flow(failures: Sequence[Failure], standing: Sequence[bool]) -> list
         if follower is None or not is_handled or item.type.rpartition(".")[2] not in _CONTROL_FLOW:
             continue
         if follower.type.rpartition(".")[2] not in _CONTROL_FLOW:
-            found.append((index, f"{item.type} was being handled (ordinary control flow) when the failure came"))
+            why = Reason(
+                f"{item.type} was being handled (ordinary control flow) when the failure came",
+                f"处理 {item.type}（正常控制流）时才发生真正的失败",
+            )
+            found.append((index, why))
     return found
 
 
-def _chained_later(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+def _chained_later(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
     """A later member of an exception chain: raised from, or while handling, an earlier one that stands."""
     found = []
     for index, item in enumerate(failures):
@@ -203,12 +258,19 @@ def _chained_later(failures: Sequence[Failure], standing: Sequence[bool]) -> lis
             if standing[position] and other.kind == "exception" and other.chain == item.chain
         ]
         if earlier:
-            word = "raised from" if item.relation == "caused_by" else "raised while handling"
-            found.append((index, f"{word} the {earlier[0].type} at line {earlier[0].line}"))
+            first = earlier[0]
+            word, chinese = (
+                ("raised from", "由") if item.relation == "caused_by" else ("raised while handling", "在处理")
+            )
+            why = Reason(
+                f"{word} the {first.type} at line {first.line}",
+                f"{chinese}第 {first.line} 行的 {first.type} {'引发' if item.relation == 'caused_by' else '时引发'}",
+            )
+            found.append((index, why))
     return found
 
 
-def _closing_captures(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+def _closing_captures(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
     """`graph.__exit__` always calls capture_end, so its failure after an error in the body is a consequence."""
     found = []
     for index, item in enumerate(failures):
@@ -220,16 +282,22 @@ def _closing_captures(failures: Sequence[Failure], standing: Sequence[bool]) -> 
             if standing[position] and not _CAPTURE_END.search(other.text) and other.stream == item.stream
         ]
         if earlier:
-            why = "closing the capture failed because the capture was already broken; graph.__exit__ always calls capture_end"
+            why = Reason(
+                "closing the capture failed because it was already broken; graph.__exit__ always calls capture_end",
+                "捕获先前已被破坏，graph.__exit__ 总会调用 capture_end，因此收尾必然失败",
+            )
             found.append((index, why))
     return found
 
 
-def _waits_after_allocation(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+def _waits_after_allocation(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
     """A wait that times out, or an OutOfMemory wrapper, when the device refused an allocation (207001, EL0004)."""
     if not any(_ALLOCATION.search(item.text) and not _only_wait(item.text) for item in failures):
         return []
-    why = "follows from the failed device allocation (207001/EL0004): the wait or the wrapper only reports it"
+    why = Reason(
+        "follows from the failed device allocation (207001/EL0004): the wait or the wrapper only reports it",
+        "由先前的显存申请失败（207001/EL0004）引起，此处的等待超时或包装只是转述",
+    )
     return [
         (index, why)
         for index, item in enumerate(failures)
@@ -243,6 +311,27 @@ def _only_wait(text: str) -> bool:
     return bool(_WAIT_OR_OOM.search(text)) and not _ALLOCATION.search(text)
 
 
+def _refusals_beside_faults(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
+    """A refused copy (107030) in the log of a process whose kernel failed."""
+    if not any(_kind_of(item.text) == "fault" for item in failures):
+        return []
+    why = Reason(
+        "a copy refused by the capture mode is common noise beside a device fault, and not its cause",
+        "设备故障旁边常见的捕获模式拒绝拷贝日志，不是原因",
+    )
+    return [(index, why) for index, item in enumerate(failures) if _kind_of(item.text) == "refusal"]
+
+
+_RULES = (
+    _rethrows,
+    _control_flow,
+    _chained_later,
+    _closing_captures,
+    _waits_after_allocation,
+    _refusals_beside_faults,
+)
+
+
 def _choose(failures: Sequence[Failure], standing: Sequence[int]) -> int:
     """Prefer the allocation that failed, then the earliest exception or device fault, then the earliest line."""
     for index in standing:
@@ -250,19 +339,24 @@ def _choose(failures: Sequence[Failure], standing: Sequence[int]) -> int:
             return index
     for index in standing:
         item = failures[index]
-        if item.kind == "exception" or is_device_fault(item.text):
+        if item.kind == "exception" or _kind_of(item.text) == "fault":
             return index
     return standing[0]
 
 
-def _why_later(first: Failure, other: Failure) -> str:
+def _why_later(first: Failure, other: Failure) -> Reason:
     if other.type == first.type and other.message[:60] == first.message[:60]:
-        return "the same failure, printed again"
+        return Reason("the same failure, printed again", "同一个失败的重复打印")
     if other.stream and first.stream and other.stream != first.stream:
-        return f"from another process ({other.stream}); compare times if you doubt the order"
+        return Reason(
+            f"from another process ({other.stream}); compare times if you doubt the order",
+            f"来自另一个进程（{other.stream}），如怀疑先后请对比时间",
+        )
     if other.order < first.order:
-        return "a log line before the failure, without an error of its own kind"
-    return f"later than the failure at line {first.line}"
+        return Reason(
+            "a log line before the failure, without an error of its own kind", "失败之前的日志行，本身不是独立错误"
+        )
+    return Reason(f"later than the failure at line {first.line}", f"晚于第 {first.line} 行的失败")
 
 
 def _unwrapped(item: Failure) -> Failure:

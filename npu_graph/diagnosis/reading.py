@@ -31,11 +31,11 @@ _PREFIXES = tuple(
         r"(?P<who>[A-Za-z0-9][\w.-]{0,60}) {0,20}\|(?: |$)",  # docker compose
         r"\s{0,8}\| ",  # members of an exception group
         r"\((?P<who>[A-Za-z][\w .:-]{0,60}pid=\d{1,9})[^)]{0,80}\)(?: |$)",  # vLLM worker, Ray actor
-        r"\[(?P<who>rank ?\d{1,5})\]:?(?: |$)",  # torchrun, c10d
-        r"\[(?P<who>(?:default|stdout|stderr)?\d{1,5})\]:(?: |$)",  # torchrun --tee
+        r"\[(?P<who>rank ?\d{1,5})\](?:: ?| |$)",  # torchrun, c10d
+        r"\[(?P<who>(?:default|stdout|stderr)?\d{1,5})\]: ?",  # torchrun --tee
         r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?P<who>[^\]]{0,40})\] ?",  # SGLang
         r"(?:ERROR|INFO|WARNING|DEBUG|CRITICAL|FATAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]{1,120}\](?: |$)",  # vLLM
-        r"[VIWEF]\d{4} \d\d:\d\d:\d\d\.\d{6,9} \d{1,9} [^\] ]{1,200}\] (?:\[[\w/]{1,30}\] ){0,3}",  # glog
+        r"[VIWE](?:\d{4}|\d{8}) \d\d:\d\d:\d\d\.\d{6,9} \d{1,9} [^\] ]{1,200}\] (?:\[[\w/]{1,30}\] ){0,3}",  # glog
         r"\[[VIWEF]\d{3,4} \d\d:\d\d:\d\d\.\d{6,9} [^\] ]{1,200}\] ?",  # c10 warning
         r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3,6} (?:- )?(?:[\w.]{1,60} - )?(?:ERROR|INFO|WARNING|DEBUG)(?: -|:)? ",
     )

@@ -18,7 +18,7 @@ from npu_graph.diagnosis.classification import (
     decide_owner,
     decide_stage,
 )
-from npu_graph.diagnosis.environment import find_environment
+from npu_graph.diagnosis.environment import find_environment, find_releases
 from npu_graph.diagnosis.error_lines import CodeMention, find_call_sites, find_codes, find_log_errors
 from npu_graph.diagnosis.first_cause import Failure, FirstCause, SetAside, find_first_cause
 from npu_graph.diagnosis.missing import Item, as_records, find_missing
@@ -26,10 +26,14 @@ from npu_graph.diagnosis.reading import Report, read_report
 from npu_graph.diagnosis.report import compose_report
 from npu_graph.diagnosis.tracebacks import find_exceptions
 from npu_graph.patterns import CANDIDATE_FROM, KNOWN_FROM, Evidence, Match, load_patterns, match_patterns
+from npu_graph.source_map import SourceMap, find_places
 
 SCHEMA = "npu-graph/diagnosis/1"
 MAX_PATTERNS = 5
 MAX_CASES = 3
+MAX_NEAREST = 3
+# Below the threshold of a candidate: a code alone is shared by several causes.
+_NEAR_BY_CODE = 0.29
 MAX_CODES = 20
 # Below this a case shares only common words with the report.
 CASE_FROM = 0.25
@@ -66,9 +70,13 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
     layer = decide_layer(report.lines, primary, pattern, score)
     owner = decide_owner(text, primary, pattern, layer.value)
     environment = find_environment(text)
+    source_map = SourceMap.load(knowledge)
+    releases, environment["torch_npu_inferred"] = find_releases(environment, find_places(text), source_map)
     decisive = known is not None
     missing = find_missing(text, primary, environment, stage.value, decisive)
     verdict = _verdict(known, best, primary, stage, missing, text)
+    if verdict == "unknown":
+        matches = _nearest(report, primary, codes, knowledge)
     if known is None and best is not None and verdict == "candidate" and primary is None:
         # Words without an error: the nearest pattern says more about the stage than single words do.
         stage = stage._replace(value=best.pattern.stage, confidence=round(best.score * 0.9, 2))
@@ -85,11 +93,11 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
         },
         "layer": {"value": layer.value, "confidence": layer.confidence, "evidence": _evidence(layer.evidence)},
         "owner": {"value": owner.value, "confidence": owner.confidence},
-        "first_cause": _first_cause_record(primary, cause.wrapped_by),
+        "first_cause": _first_cause_record(primary, cause.wrapped_by, language),
         "error_codes": _code_records(codes, cause, CodeBook.load(knowledge)),
         "patterns": [_pattern_record(match, language) for match in matches],
         "cases": _case_records(text, codes, primary, knowledge),
-        "anchors": find_anchors(primary, sites, pattern, environment["torch_npu"]),
+        "anchors": find_anchors(primary, sites, pattern, environment["torch_npu"], source_map, releases),
         "environment": environment,
         "missing": as_records(missing, language),
         "report": {},
@@ -117,6 +125,26 @@ def _best_matches(report: Report, primary: Failure | None, echoes: str, knowledg
     return [match for match in matches if match.score >= CANDIDATE_FROM][:MAX_PATTERNS]
 
 
+def _nearest(
+    report: Report, primary: Failure | None, codes: Sequence[CodeMention], knowledge: Sequence[Path]
+) -> list[Match]:
+    """Return what an unknown failure is nearest to: patterns whose symptom names its code, then single symptom words."""
+    if primary is None:
+        return []
+    patterns = load_patterns(knowledge).patterns
+    inside = {mention.code: mention for mention in codes if mention.code in primary.text and mention.code[0].isdigit()}
+    by_code = [
+        Match(pattern, _NEAR_BY_CODE, [Evidence(mention.line, mention.text)])
+        for code, mention in inside.items()
+        for pattern in patterns
+        if code in pattern.fields.get("Symptom", "")
+    ]
+    numbers = [line.number for line in report.lines]
+    by_word = match_patterns(patterns, report.text, numbers, primary.text, "")
+    known = {match.pattern.id for match in by_code}
+    return [*by_code, *(match for match in by_word if match.pattern.id not in known)][:MAX_NEAREST]
+
+
 def _verdict(
     known: Match | None,
     best: Match | None,
@@ -140,7 +168,7 @@ def _evidence(items: Sequence[Evidence]) -> list[dict[str, Any]]:
     return [{"line": item.line, "text": item.text} for item in items]
 
 
-def _first_cause_record(primary: Failure | None, aside: Sequence[SetAside]) -> dict[str, Any] | None:
+def _first_cause_record(primary: Failure | None, aside: Sequence[SetAside], language: str) -> dict[str, Any] | None:
     if primary is None:
         return None
     frame = primary.frames[-1] if primary.frames else None
@@ -154,7 +182,7 @@ def _first_cause_record(primary: Failure | None, aside: Sequence[SetAside]) -> d
                 "type": item.failure.type,
                 "message": item.failure.message[:200],
                 "line": item.failure.line,
-                "why": item.why,
+                "why": item.why.zh if language == "zh" else item.why.en,
             }
             for item in aside[:10]
         ],

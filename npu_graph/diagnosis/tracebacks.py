@@ -16,6 +16,8 @@ _ERROR_NAME = re.compile(
 )
 # The same inside a sentence of a service log: "... failed with RuntimeError: text".
 _INLINE = re.compile(r"\b((?:[a-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception)): ?(\S.*)$")
+# An exception that ended a C++ process: `what():  text`, after the line that names its class.
+_WHAT = re.compile(r"\s*what\(\):\s{1,8}(\S.{0,1000})$")
 _DURING = "During handling of the above exception"
 _CAUSED = "The above exception was the direct cause"
 MAX_MESSAGE_LINES = 80
@@ -104,6 +106,9 @@ def _read_stream(lines: Sequence[tuple[int, Line]], first_chain: int) -> list[Ra
 
 def _exception_head(text: str, expected: bool) -> tuple[str, str] | None:
     """Return (type, message) when the line names an exception; any class name will do where one is expected."""
+    what = _WHAT.match(text)
+    if what:
+        return "C++ exception", what.group(1)
     found = _RAISED.match(text)
     if found and _is_exception_name(found.group(1), bool(found.group(2)), expected and not text.startswith("    ")):
         return found.group(1), (found.group(2) or "").strip()
@@ -127,7 +132,8 @@ def _message_end(lines: Sequence[tuple[int, Line]], start: int) -> int:
     limit = min(len(lines), start + MAX_MESSAGE_LINES)
     while end < limit:
         text = lines[end][1].text
-        if _HEADER in text or text.lstrip().startswith((_DURING, _CAUSED)) or _FRAME.match(text):
+        starts_another = " function error: " in text
+        if starts_another or _HEADER in text or text.lstrip().startswith((_DURING, _CAUSED)) or _FRAME.match(text):
             break
         if not text.strip():
             following = lines[end + 1][1].text if end + 1 < limit else ""

@@ -1,0 +1,115 @@
+"""Run a script of the bundle in its own process: bounded in time and output, and ended when the call is cancelled.
+
+A tool call that crashes, hangs or is cancelled so never touches the server. Arguments are passed as a list, never
+through a shell, and a leading dash in a user's value cannot become an option.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Callable, NamedTuple, Sequence
+
+if TYPE_CHECKING:
+    import subprocess
+
+BUNDLE = Path(__file__).resolve().parents[2]
+MAX_OUTPUT_BYTES = 4 * 1024 * 1024
+MAX_ERROR_CHARACTERS = 600
+PROGRESS_SECONDS = 1.0
+
+
+class Outcome(NamedTuple):
+    """What a script printed, its exit code, and why it was ended early ('' when it was not)."""
+
+    code: int
+    output: str
+    error: str
+    ended: str
+
+
+class Job:
+    """One running script.
+
+    Args:
+        script: path relative to the bundle.
+        arguments: options and values.
+        standard_input: text for the script's input.
+        seconds: time limit.
+    """
+
+    def __init__(self, script: str, arguments: Sequence[str], standard_input: str, seconds: float) -> None:
+        self._command = [sys.executable, str(BUNDLE / script), *arguments]
+        self._input = standard_input.encode("utf-8", "replace")
+        self._seconds = seconds
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._ended = ""
+
+    def run(self, on_progress: Callable[[float], None] | None = None) -> Outcome:
+        """Run to the end, calling `on_progress` with the seconds passed about once a second."""
+        import subprocess  # only when a call is made: the server's start stays short
+
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
+        with self._lock:
+            if self._ended:
+                return Outcome(-1, "", "", self._ended)
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+            )
+        collected: dict[str, bytes] = {}
+        readers = [
+            threading.Thread(target=self._collect, args=(name, collected), daemon=True) for name in ("stdout", "stderr")
+        ]
+        for reader in [*readers, threading.Thread(target=self._feed, daemon=True)]:
+            reader.start()
+        start = time.monotonic()
+        while True:
+            try:
+                code = self._process.wait(timeout=PROGRESS_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                passed = time.monotonic() - start
+                if passed > self._seconds:
+                    self.end(f"ended after {self._seconds:.0f} s")
+                elif on_progress is not None:
+                    on_progress(passed)
+        for reader in readers:
+            reader.join(timeout=5)
+        error = collected.get("stderr", b"").decode("utf-8", "replace").strip()
+        output = collected.get("stdout", b"").decode("utf-8", "replace")
+        return Outcome(code, output, error[-MAX_ERROR_CHARACTERS:], self._ended)
+
+    def end(self, why: str) -> None:
+        """End the script; safe to call at any time and from any thread."""
+        with self._lock:
+            self._ended = self._ended or why
+            process = self._process
+        if process is not None and process.poll() is None:
+            process.kill()
+
+    def _feed(self) -> None:
+        stream = self._process.stdin if self._process else None
+        if stream is None:
+            return
+        try:
+            stream.write(self._input)
+            stream.close()
+        except OSError:
+            pass  # the script ended without reading everything
+
+    def _collect(self, name: str, collected: dict[str, bytes]) -> None:
+        stream = getattr(self._process, name)
+        data = bytearray()
+        while True:
+            block = stream.read(65536)
+            if not block:
+                break
+            data += block
+            if len(data) > MAX_OUTPUT_BYTES:
+                self.end(f"its output passed {MAX_OUTPUT_BYTES} bytes")
+                break
+        collected[name] = bytes(data)

@@ -1,0 +1,1 @@
+"""The commands of kb.py, one module per purpose."""
