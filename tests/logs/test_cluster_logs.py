@@ -86,7 +86,8 @@ def cluster(tmp_path):
             lines.append(plog(9 + number, text, "ERROR", "HCCL", pid=pid))
         (folder / "run.log").write_text("\n".join(lines) + "\n")
         folders.append(folder)
-    nodes = [_node("--head", f"--port={PORT}", "--include-dashboard=false", folder=folders[0])]
+    head = ("--head", f"--port={PORT}", "--include-dashboard=false", "--node-ip-address=127.0.0.1")
+    nodes = [_node(*head, folder=folders[0])]
     try:
         if not _becomes(1):
             pytest.skip("a Ray head node did not start on this machine")
