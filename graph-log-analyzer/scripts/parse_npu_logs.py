@@ -194,7 +194,9 @@ def _write(result: dict[str, Any], options: argparse.Namespace) -> int:
         cli.write_text(text)
         return cli.DONE
     if options.output == "json":
-        cli.write_json(result)
+        # One line per field: the record can be large, and an indented one costs more time than reading the log.
+        fields = (f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in result.items())
+        cli.write_text("{\n" + ",\n".join(fields) + "\n}")
     elif options.output == "trace":
         cli.write_text(json.dumps(to_trace(result), ensure_ascii=False, separators=(",", ":")))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import Any, NamedTuple
 
-from npu_graph.logs.replays import edge, percentile
+from npu_graph.logs.replays import Distribution
 from npu_graph.logs.segment import Process
 from npu_graph.logs.stamps import SECOND
 from npu_graph.logs.timeline import Capture, GraphReplays, Place, Timeline
@@ -192,14 +192,13 @@ class Cadence(NamedTuple):
 
 def cadence(item: GraphReplays) -> Cadence:
     """Return the percentiles of the time between enqueues; the log says nothing about the end of a replay."""
-    buckets = item.replays.buckets
-    rough = percentile(buckets, 0.5)
+    gaps = Distribution(item.replays.buckets)
+    rough = gaps.percentile(0.5)
     if rough is None:
         return Cadence(None, None, 0, 0, 0)
     idle = max(_IDLE_S * SECOND, _IDLE_RATIO * rough)
-    pauses = sum(number for code, number in buckets.items() if edge(code) >= idle)
-    judged = sum(buckets.values()) - pauses
-    return Cadence(percentile(buckets, 0.5, idle), percentile(buckets, 0.99, idle), idle, pauses, judged)
+    judged = gaps.below(idle)
+    return Cadence(gaps.percentile(0.5, judged), gaps.percentile(0.99, judged), idle, gaps.total - judged, judged)
 
 
 def _uneven_replays(timeline: Timeline, ratio: float, least: float) -> list[Anomaly]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict
+from typing import Dict
 
 from npu_graph.logs.signatures import (
     EVENT_SIGNALS,
@@ -28,6 +28,7 @@ NOISE, ERROR, CHECK, SIGNAL = "noise", "error", "check", "signal"
 
 _PLOG_HEAD = re.compile(rb"\[([A-Z_]{3,12})\] ?([A-Za-z_]\w{0,23})\((\d{1,9})[,:]")
 _GLOG_REST = re.compile(rb"(\d{1,9})(?: ([^\]\s]{1,300}))?\]?")
+_GLOG_CODES = {b"V": GLOG_DEBUG, b"D": GLOG_DEBUG, b"I": GLOG_INFO, b"W": GLOG_WARNING}
 _MONTHS = frozenset(b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
 _LEVELS = frozenset([b"DEBUG", b"INFO", b"WARNING", b"ERROR", b"EVENT", b"TRACE", b"RUN_INFO"])
 
@@ -59,8 +60,6 @@ class Entry:
         self.first: bytes | None = None
         self.last: bytes = b""
         self.first_line = self.last_line = 0
-        # [file:line] -> [cluster key, count, line number of the last one, the last one]
-        self.errors: dict[bytes, list[Any]] = {}
 
 
 class Entries:
@@ -78,7 +77,7 @@ class Entries:
         self._by_name: dict[tuple[str, str, str, str, str], int] = {}
 
     def code(self, entry: Entry) -> int:
-        name = (entry.form, entry.level, entry.module, entry.pid, entry.action)
+        name = (entry.form, entry.level, "".join(map(repr, entry.literals)), entry.pid, entry.action)
         known = self._by_name.get(name)
         if known is not None:
             return known
@@ -109,10 +108,37 @@ class _Table(Dict[bytes, int]):
 
 
 class HeadTable(_Table):
-    """Short heads: which format."""
+    """Short heads: which format, and for plog what its level and module can tell.
+
+    A short head does not reach the process id, so routine plog lines count for no process here; in a file that is
+    nearly all plog, PlogTable reads it.
+    """
+
+    def __init__(self, entries: Entries) -> None:
+        super().__init__()
+        self._entries = entries
 
     def decide(self, head: bytes) -> int:
-        return head_code(head)
+        code = head_code(head)
+        if code != PLOG:
+            return code
+        level, _, module = head[1:].partition(b"] ")
+        return self._entries.code(_plog_entry(level, module.partition(b"(")[0], b""))
+
+
+def _plog_entry(level: bytes, module: bytes, pid: bytes) -> Entry:
+    """Return what lines of a level and a module (or the first letters of one) are good for."""
+    action, literals = NOISE, ()  # type: tuple[str, tuple[bytes, ...]]
+    if level == b"ERROR":
+        action = ERROR
+    elif level in (b"EVENT", b"RUN_INFO") and b"RUNTIME".startswith(module):
+        action, literals = CHECK, EVENT_SIGNALS
+    else:
+        for name, signals in PLOG_SIGNALS.items():
+            if name.startswith(module) and len(module) > 1:
+                action, literals = CHECK, signals
+    # Noise and errors are counted per process and level; the module of an error is read from its line.
+    return Entry("plog", level.decode(), "", pid.decode(), action, literals)
 
 
 class PlogTable(_Table):
@@ -123,8 +149,8 @@ class PlogTable(_Table):
         self._entries = entries
 
     def __missing__(self, head: bytes) -> int:
-        if head[1:5].isdigit() and head[5:6] == b" ":
-            return head_code(head)  # a torch_npu stamp: no two heads are the same
+        if head[5:6] == b" " and head[1:5].isdigit():
+            return _GLOG_CODES.get(head[:1], BAD)  # a torch_npu stamp: no two heads are the same, so none is kept
         return super().__missing__(head)
 
     def decide(self, head: bytes) -> int:
@@ -134,19 +160,7 @@ class PlogTable(_Table):
         found = _PLOG_HEAD.match(head)
         if found is None:
             return SLOW
-        level, module, pid = found.groups()
-        literals: tuple[bytes, ...] = ()
-        if level == b"ERROR":
-            action = ERROR
-        elif level in (b"EVENT", b"RUN_INFO") and module == b"RUNTIME":
-            action, literals = CHECK, EVENT_SIGNALS
-        elif module in PLOG_SIGNALS:
-            action, literals = CHECK, PLOG_SIGNALS[module]
-        else:
-            action = NOISE
-        kept = "" if action == NOISE else module.decode()  # noise is counted per process and level
-        entry = Entry("plog", level.decode(), kept, pid.decode(), action, literals)
-        return self._entries.code(entry)
+        return self._entries.code(_plog_entry(*found.groups()))
 
 
 class GlogTable(_Table):
@@ -189,8 +203,8 @@ def head_code(head: bytes) -> int:
         if head[1:4] in (b"202", b"203") and head[5:6] == b"-":
             return SGLANG
         return SLOW
-    if first in b"VDIWEF" and first and head[1:5].isdigit() and head[5:6] == b" ":
-        return {b"V": GLOG_DEBUG, b"D": GLOG_DEBUG, b"I": GLOG_INFO, b"W": GLOG_WARNING}.get(first, BAD)
+    if head[5:6] == b" " and first in b"VDIWEF" and head[1:5].isdigit():
+        return _GLOG_CODES.get(first, BAD)
     if first == b"(" or head.startswith((b"INFO ", b"DEBUG ", b"WARNING ")):
         return SERVICE
     if head.startswith((b"ERROR ", b"CRITICAL ", b"FATAL ")):

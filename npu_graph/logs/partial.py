@@ -37,15 +37,19 @@ class Partial:
         self.interrupted = False
         # (source id, line) -> the lines around it, for a place that the report will quote
         self.contexts: dict[tuple[str, int], list[tuple[int, str]]] = {}
+        self._joined: list[tuple[SourceInfo, Segment]] = []
 
     def add(self, info: SourceInfo, segments: Iterable[Segment]) -> None:
         """Add a source's consecutive segments as one."""
         whole = joined(segments)
+        self._joined = []
         self.infos[info.id] = info
         self.segments.setdefault(info.id, {})[(whole.start, whole.end)] = whole
 
     def sources(self) -> list[tuple[SourceInfo, Segment]]:
         """Return every source with its findings, segments that touch joined, in a fixed order."""
+        if self._joined:
+            return self._joined
         found: list[tuple[SourceInfo, Segment]] = []
         for identity in sorted(self.infos):
             parts = self.segments.get(identity, {})
@@ -55,7 +59,8 @@ class Partial:
                 if place[0] >= reached:
                     run.append(parts[place])
                     reached = max(reached, place[1])
-            found.append((self.infos[identity], joined(run)))
+            found.append((self.infos[identity], run[0] if len(run) == 1 else joined(run)))
+        self._joined = found
         return found
 
     def to_record(self) -> dict[str, Any]:

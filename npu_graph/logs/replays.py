@@ -5,7 +5,9 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
+from bisect import bisect_left, bisect_right
 from collections import Counter
+from itertools import accumulate
 from operator import sub
 from typing import Any, Iterable, Mapping, Sequence
 
@@ -123,16 +125,25 @@ class Replays:
         return made
 
 
-def percentile(buckets: Mapping[int, int], share: float, below: int | None = None) -> int | None:
-    """Return the gap (µs, smallest of its bucket) under which `share` of the gaps lie, of those below `below`."""
-    codes = sorted(code for code in buckets if below is None or edge(code) < below)
-    total = sum(buckets[code] for code in codes)
-    if not total:
-        return None
-    wanted = share * (total - 1)
-    passed = 0
-    for code in codes:
-        passed += buckets[code]
-        if passed > wanted:
-            return edge(code)
-    return edge(codes[-1])
+class Distribution:
+    """Percentiles of counted gaps; buckets are in the order of their gaps, so none has to be decoded to be compared."""
+
+    def __init__(self, buckets: Mapping[int, int]) -> None:
+        self._codes = sorted(buckets)
+        self._passed = list(accumulate(map(buckets.__getitem__, self._codes)))
+
+    def below(self, gap: int) -> int:
+        """Return how many gaps are in buckets below that of `gap` (microseconds)."""
+        at = bisect_left(self._codes, bucket(gap))
+        return self._passed[at - 1] if at else 0
+
+    def percentile(self, share: float, number: int | None = None) -> int | None:
+        """Return the gap (µs, smallest of its bucket) under which `share` of the lowest `number` gaps lie."""
+        total = number if number is not None else (self._passed[-1] if self._passed else 0)
+        if not total:
+            return None
+        return edge(self._codes[bisect_right(self._passed, share * (total - 1))])
+
+    @property
+    def total(self) -> int:
+        return self._passed[-1] if self._passed else 0

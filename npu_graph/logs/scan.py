@@ -30,7 +30,7 @@ _PREFIX = re.compile(
 )
 _GLUED = re.compile(rb"\[(?:ERROR|WARNING|INFO|EVENT)\] [A-Z]{2,16}\(\d{1,9},")
 # What is asked of every block, to be sure that no error hides in a line that its head called noise.
-_VERIFIED = b"[ERROR"
+_VERIFIED = b"[ERROR] "
 
 
 def _mask(*codes: int) -> bytes:
@@ -42,14 +42,12 @@ def _cached_mask(codes: tuple[int, ...]) -> bytes:
     return _mask(*codes)
 
 
-_IS_PLOG = _mask(dispatch.PLOG)
 _IS_GLOG = _mask(dispatch.GLOG_DEBUG, dispatch.GLOG_INFO, dispatch.GLOG_WARNING)
 _IS_SERVICE = _mask(dispatch.SERVICE)
 _IS_SGLANG = _mask(dispatch.SGLANG)
 _IS_RESIDUE = _mask(dispatch.UNKNOWN, dispatch.SLOW)
 _IS_BAD = _mask(dispatch.BAD)
 _STAMPED = frozenset([*range(1, 5), *range(6, 10), *range(dispatch.FIRST_ENTRY, 256)])
-_ENTRY_MASKS = {code: _mask(code) for code in range(dispatch.FIRST_ENTRY, 256)}
 _GLOG_LEVELS = ((dispatch.GLOG_DEBUG, "DEBUG"), (dispatch.GLOG_INFO, "INFO"), (dispatch.GLOG_WARNING, "WARNING"))
 
 
@@ -101,6 +99,17 @@ class _Repeated:
         self.index = 0
 
 
+class _KnownError:
+    """An error of plog whose module, process and place in the source were met before."""
+
+    __slots__ = ("count", "key", "last", "line", "pid")
+
+    def __init__(self, pid: str, key: str) -> None:
+        self.pid, self.key = pid, key
+        self.count = self.line = 0
+        self.last = b""
+
+
 class Scanner:
     """Scans consecutive blocks of one stretch of one file.
 
@@ -119,11 +128,9 @@ class Scanner:
         self._entries = Entries()
         o = self._o = 0 if layout.stripped else layout.offset
         plog = PlogTable(self._entries)
-        self._plog_code = plog.__getitem__
         self._long = layout.long_heads
-        self._head_code = plog.__getitem__ if self._long else HeadTable().__getitem__
+        self._head_code = plog.__getitem__ if self._long else HeadTable(self._entries).__getitem__
         self._head = itemgetter(slice(o, o + (dispatch.LONG_HEAD if self._long else dispatch.SHORT_HEAD)))
-        self._long_head = itemgetter(slice(o, o + dispatch.LONG_HEAD))
         self._glog_code = GlogTable(self._entries).__getitem__
         self._glog_head = itemgetter(slice(o + dispatch.GLOG_FROM, o + dispatch.GLOG_TO))
         self._second = _Seconds(layout.clock).__getitem__
@@ -141,6 +148,7 @@ class Scanner:
         self._service: dict[bytes, Entry] = {}
         self._uncounted = bytearray()
         self._repeats: dict[bytes, _Repeated] = {}
+        self._known_errors: dict[tuple[bytes, bytes], _KnownError] = {}
 
     # -- one block ---------------------------------------------------------------------------------------------
 
@@ -157,15 +165,7 @@ class Scanner:
         present = set(codes)
         hits: set[int] = set()
         self._captures: dict[tuple[str, str, str], list[int]] = {}
-        bad = 0
-        if self._long:
-            bad += self._plog(lines, range(number), codes, present, hits)
-        elif dispatch.PLOG in present:
-            mask = codes.translate(_IS_PLOG)
-            chosen = list(compress(lines, mask))
-            plog_codes = bytes(map(self._plog_code, map(self._long_head, chosen)))
-            where = list(compress(range(number), mask))
-            bad += self._plog(chosen, where, plog_codes, set(plog_codes), hits)
+        counted = self._plog(lines, codes, present, hits)
         residue: list[int] = []
         if present & {1, 2, 3}:
             self._glog(codes, hits, residue)
@@ -179,7 +179,7 @@ class Scanner:
             residue += compress(range(number), codes.translate(_IS_RESIDUE))
         if residue:
             self._search_residue(residue, hits)
-        if block.count(_VERIFIED) > bad + sum(lines[index].count(_VERIFIED) for index in hits):
+        if _VERIFIED in block and self._hidden_errors(block, hits, counted):
             for index, line in enumerate(lines):
                 if _VERIFIED in line and index not in hits and not self._is_counted_error(index):
                     hits.add(index)
@@ -189,6 +189,10 @@ class Scanner:
         if self._captures or len(self._waiting_lines) > _WAITING_MOST:
             self._commit_replays(self._captures)
         self._finish_block(number)
+
+    def _hidden_errors(self, block: bytes, hits: set[int], counted: int) -> bool:
+        """Say whether the block holds more error marks than were found by the heads of lines."""
+        return block.count(_VERIFIED) > counted + sum(self._lines[index].count(_VERIFIED) for index in hits)
 
     def _is_counted_error(self, index: int) -> bool:
         line = self._lines[index]
@@ -244,40 +248,39 @@ class Scanner:
                 entry.count += self._uncounted.count(code)
         self._uncounted.clear()
 
-    def _plog(
-        self, lines: Sequence[bytes], where: Sequence[int], codes: bytes, present: set[int], hits: set[int]
-    ) -> int:
+    def _plog(self, lines: Sequence[bytes], codes: bytes, present: set[int], hits: set[int]) -> int:
         """Count plog lines per entry; collect errors and lines with a signal. Returns how many errors were counted."""
         entries = self._entries
+        where = range(len(lines))
         self._note_entries(codes, where, present)
-        if dispatch.SLOW in present and not self._long:
-            hits.update(compress(where, codes.translate(_cached_mask((dispatch.SLOW,)))))
-        bad = 0
-        for code in present & entries.of_action[ERROR]:
-            mask = codes.translate(_ENTRY_MASKS[code])
-            bad += self._plog_errors(entries.by_code[code], compress(lines, mask), compress(where, mask), hits)
+        counted = 0
+        bad = present & entries.of_action[ERROR]
+        if bad:
+            mask = codes.translate(_cached_mask(tuple(sorted(bad))))
+            counted = self._plog_errors(list(compress(lines, mask)), list(compress(where, mask)), hits)
         if present & entries.of_action[CHECK]:
             for literals, codes_mask in entries.checked.items():
                 self._search(lines, where, codes.translate(codes_mask), literals, hits)
-        return bad
+        return counted
 
-    def _plog_errors(self, entry: Entry, lines: object, where: object, hits: set[int]) -> int:
+    def _plog_errors(self, lines: list[bytes], where: list[int], hits: set[int]) -> int:
         """Count errors known by their place in the source; the others are to be read. Returns how many were counted."""
         o = self._o
         counted = 0
-        errors = entry.errors
+        known = self._known_errors
         windowed = self._since is not None or self._until is not None
-        for line, index in zip(lines, where):  # type: ignore[call-overload]
+        for line, index in zip(lines, where):
             start = line.find(b" [", o + 20, o + 140) + 2
-            key = line[start : line.find(b"]", start, start + 120)]
-            known = errors.get(key)
-            if known is None or windowed or line.find(_VERIFIED, o + 8) > 0:
+            process = line[o + 8 : line.find(b",", o + 8, o + 40)]
+            place = line[start : line.find(b"]", start, start + 120)]
+            error = known.get((process, place))
+            if error is None or windowed or line.find(_VERIFIED, o + 8) > 0:
                 hits.add(index)
                 continue
             counted += 1
-            known[1] += 1
-            known[2] = index + self._base
-            known[3] = line
+            error.count += 1
+            error.line = index + self._base
+            error.last = line
         return counted
 
     def _glog(self, codes: bytes, hits: set[int], residue: list[int]) -> None:
@@ -429,22 +432,25 @@ class Scanner:
         if line.form == "plog" and line.text.find(b"] ") >= 0:
             for glued in list(_GLUED.finditer(line.text))[:4]:
                 self.segment.count("glued_records")
-                self._record(index, parse_line(line.text[glued.start() :], self._clock))
+                self._record(index, parse_line(line.text[glued.start() :], self._clock), is_glued=True)
 
-    def _record(self, index: int, line: LogLine) -> None:
+    def _record(self, index: int, line: LogLine, is_glued: bool = False) -> None:
         us, resolution, inherited = self._time(index, line)
         pid = _process_name(line)
         if self._outside(us):
             return
         segment = self.segment
         number = index + self._base
-        uncounted = self._codes[index] in (dispatch.UNKNOWN, dispatch.SLOW, dispatch.BAD)
+        code = self._codes[index]
+        uncounted = not is_glued and code in (dispatch.UNKNOWN, dispatch.SLOW, dispatch.BAD)
         if uncounted:
             segment.forms[line.form] = segment.forms.get(line.form, 0) + 1
             if line.level:
                 self._level(line.level, 1)
         if pid:
-            segment.process(pid).lines += uncounted
+            entry = self._entries.by_code.get(code)
+            of_no_process = entry is not None and not entry.pid and not is_glued
+            segment.process(pid).lines += uncounted or of_no_process
             self._describe(pid, number, line)
         event = find_event(line.text) if line.form not in ("pta", "cann") else None
         if event is not None and not (line.level in BAD_LEVELS and event[0].kind == "fallback"):
@@ -539,19 +545,15 @@ class Scanner:
             if len(self._repeats) < MAX_CLUSTERS:
                 self._repeats[_without_stamp(self._raw[index])] = _Repeated(line.form, line.level, pid, key)
             return
-        code = self._codes[index]
-        if line.form == "plog" and (self._long or code == dispatch.PLOG):
-            body = self._lines[index]
-            start = body.find(b" [", self._o + 20, self._o + 140) + 2
-            short = body[start : body.find(b"]", start, start + 120)]
-            entry = self._entries.by_code.get(self._plog_code(self._long_head(body)))
-            if (
-                entry is not None
-                and entry.action == ERROR
-                and key.encode().endswith(b" " + short)
-                and len(entry.errors) < MAX_CLUSTERS
-            ):
-                entry.errors.setdefault(short, [(pid, key), 0, 0, b""])
+        body = self._lines[index]
+        o = self._o
+        if line.form != "plog" or not body.startswith(b"[ERROR] ", o) or len(self._known_errors) >= MAX_CLUSTERS:
+            return
+        start = body.find(b" [", o + 20, o + 140) + 2
+        place = body[start : body.find(b"]", start, start + 120)]
+        process = body[o + 8 : body.find(b",", o + 8, o + 40)]
+        if key.encode() == line.module.encode() + b" " + place:
+            self._known_errors.setdefault((process, place), _KnownError(pid, key))
 
     def _time(self, index: int, line: LogLine) -> tuple[int | None, int, bool]:
         if line.stamp is not None:
@@ -618,6 +620,7 @@ class Scanner:
         segment = self.segment
         self._commit_replays({})
         self._count_entries()
+        self._flush_known_errors()
         self._flush_entries([*self._entries.by_code.values(), *self._service.values()])
         segment.replays = {name: found for name, found in segment.replays.items() if len(found) > 1 or found[0].count}
         segment.trim_clusters()
@@ -637,14 +640,20 @@ class Scanner:
                 process.lines += entry.count
                 for number, raw in ((entry.first_line, entry.first), (entry.last_line, entry.last)):
                     self._describe(entry.pid, number, parse_line(raw, self._clock))
-            for (pid, key), count, number, raw in entry.errors.values():
-                cluster = segment.clusters.get((pid, key))
-                segment.errors += count
-                if cluster is not None and count:
-                    cluster.count += count
-                    stamp = parse_line(raw, self._clock).stamp
-                    if number > cluster.last[0] and stamp is not None:
-                        cluster.last = (number, stamp.us, stamp.resolution, False)
+
+    def _flush_known_errors(self) -> None:
+        segment = self.segment
+        for error in self._known_errors.values():
+            segment.errors += error.count
+            cluster = segment.clusters.get((error.pid, error.key))
+            line = parse_line(error.last, self._clock)
+            if error.count:
+                self._describe(error.pid, error.line, line)
+                segment.process(error.pid).lines += 0 if self._long else error.count
+            if error.count and cluster is not None:
+                cluster.count += error.count
+                if error.line > cluster.last[0] and line.stamp is not None:
+                    cluster.last = (error.line, line.stamp.us, line.stamp.resolution, False)
 
     def _level(self, level: str, count: int) -> None:
         if count:

@@ -34,8 +34,7 @@ def _node(*arguments: str, folder: Path) -> subprocess.Popen[str]:
     ray = Path(sys.executable).parent / "ray"
     env = {**os.environ, "NODE_LOGS": str(folder), "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
     return subprocess.Popen(
-        [str(ray), "start", "--block", "--num-cpus=1", "--object-store-memory=80000000", "--disable-usage-stats",
-         "--node-ip-address=127.0.0.1", *arguments],
+        [str(ray), "start", "--block", "--num-cpus=1", "--object-store-memory=80000000", "--disable-usage-stats", *arguments],
         env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, text=True,
     )  # fmt: skip
 
@@ -61,6 +60,15 @@ def _alive(number: int) -> bool:
         return False
 
 
+def _becomes(number: int) -> bool:
+    end = time.monotonic() + 90
+    while time.monotonic() < end:
+        time.sleep(3)
+        if _alive(number):
+            return True
+    return False
+
+
 @pytest.fixture
 def cluster(tmp_path):
     pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
@@ -78,15 +86,13 @@ def cluster(tmp_path):
             lines.append(plog(9 + number, text, "ERROR", "HCCL", pid=pid))
         (folder / "run.log").write_text("\n".join(lines) + "\n")
         folders.append(folder)
-    nodes = [_node("--head", f"--port={PORT}", "--include-dashboard=false", folder=folders[0])]
+    head = ("--head", f"--port={PORT}", "--include-dashboard=false", "--node-ip-address=127.0.0.1")
+    nodes = [_node(*head, folder=folders[0])]
     try:
-        time.sleep(6)
+        if not _becomes(1):
+            pytest.skip("a Ray head node did not start on this machine")
         nodes += [_node(f"--address=127.0.0.1:{PORT}", folder=folder) for folder in folders[1:]]
-        for _ in range(12):
-            if _alive(3):
-                break
-            time.sleep(3)
-        else:
+        if not _becomes(3):
             pytest.skip("a Ray cluster of three nodes did not start on this machine")
         yield nodes, folders
     finally:
