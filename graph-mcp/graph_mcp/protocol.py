@@ -294,7 +294,7 @@ def _tool_result(tool: Tool, outcome: Any) -> dict[str, Any]:
 
     if outcome.ended:
         return _failed(f"{tool.name} was {outcome.ended}; narrow the input")
-    if outcome.code not in tools.ANSWERS:
+    if outcome.code not in tool.answers:
         return _failed(outcome.error or f"{tool.name} ended with exit code {outcome.code}")
     try:
         record = json.loads(outcome.output)

@@ -27,6 +27,8 @@ class Tool(NamedTuple):
     summary: Callable[[dict[str, Any]], str]
     read_only: bool = True
     idempotent: bool = True
+    # Exit codes that are answers (design section 4: 0 done, 1 negative); a health check answers with 4 as well.
+    answers: tuple[int, ...] = (0, 1)
 
     def as_listing(self) -> dict[str, Any]:
         """Return the tool as `tools/list` shows it."""

@@ -9,8 +9,6 @@ from .tool import ArgumentError, Invocation, Resolve, Tool
 
 MAX_TEXT = 2_000_000
 MAX_FILES = 32
-# Exit codes of the scripts (design section 4): 0 and 1 are answers, the others are errors.
-ANSWERS = (0, 1)
 
 
 def _string(description: str, **limits: Any) -> dict[str, Any]:
@@ -88,6 +86,15 @@ def _locate_source(arguments: dict[str, Any], resolve: Resolve) -> Invocation:
     if arguments.get("source_folder"):
         options.append(f"--source={resolve(arguments['source_folder'])}")
     return Invocation([*options, "-"], arguments["text"])
+
+
+def _check_health(arguments: dict[str, Any], _: Resolve) -> Invocation:
+    options = ["--output", "json"]
+    if arguments.get("only"):
+        options.append(f"--only={arguments['only']}")
+    if "device" in arguments:
+        options.append(f"--device={arguments['device']}")
+    return Invocation([*options, "--redact"] if arguments.get("redact") else options)
 
 
 def _parse_log(arguments: dict[str, Any], resolve: Resolve) -> Invocation:
@@ -183,6 +190,22 @@ TOOLS: tuple[Tool, ...] = (
         "npu-graph/source/1",
         _locate_source,
         summaries.generic,
+    ),
+    Tool(
+        "npu_graph_check_health",
+        "Check the host for graph mode",
+        "Whether this host can run graph mode: CANN, PyTorch, torch_npu, devices, NPUGraph API, variables, a real capture "
+        "and replay, memory. Runs on the machine where the server runs.",
+        "graph-mode-expert/scripts/check_graph_health.py",
+        _object(
+            only=_string("groups to run, separated by commas", maxLength=200),
+            device={"type": "integer", "description": "device to use", "minimum": 0, "maximum": 1023},
+            redact={"type": "boolean", "description": "hide host names, addresses, users and serial numbers"},
+        ),
+        "npu-graph/health/1",
+        _check_health,
+        summaries.generic,
+        answers=(0, 1, 4),
     ),
     Tool(
         "npu_graph_parse_log",

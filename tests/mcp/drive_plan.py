@@ -10,6 +10,7 @@ CALLS = {
     "npu_graph_lookup_code": {"codes": ["107027"]},
     "npu_graph_search_knowledge": {"query": "side stream not joined"},
     "npu_graph_locate_source": {"text": "NPU graphs must be captured on a non-default stream", "torch_npu": "2.10.0"},
+    "npu_graph_check_health": {"only": "variables", "redact": True},
     "npu_graph_parse_log": {"paths": ["service.log"]},
     "npu_graph_analyze_profile": {"folder": "profile"},
     "npu_graph_capture_budget": {"layers": 24, "mode": "PIECEWISE", "sizes": "1,2,4", "tp": 2},
