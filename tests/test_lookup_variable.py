@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import run_script
+from support import run_script
 
 SCRIPT = "graph-mode-expert/scripts/lookup_variable.py"
 

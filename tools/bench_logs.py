@@ -218,7 +218,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             path.unlink()
             print(f"{profile}: done, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
     print(
-        f"Python {platform.python_version()}, {os.cpu_count()} processors, {len(literals())} literals, medians of {options.reps}"
+        f"Python {platform.python_version()}, {os.cpu_count()} processors, {len(literals())} literals, "
+        f"medians of {options.reps}"
     )
     print(table(results, options.markdown))
     problems = [f"{result['profile']}: {problem}" for result in results for problem in missed(result)]

@@ -3,7 +3,8 @@
 
 Usage: lookup_variable.py NAME [NAME ...] [--output text|json|md] [--lang en|zh]
 
-Reads data/variables.tsv. A name that no release reads is said to be so, with the real one; an unknown name lists near ones.
+Reads data/variables.tsv. A name that no release reads is said to be so, with the real one; an unknown
+name lists near ones.
 Exit codes: 0 every name is a real variable, 1 at least one is not, 2 wrong usage, 5 internal error.
 """
 
@@ -14,7 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any, Sequence
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 from health.tables import read_table
 
