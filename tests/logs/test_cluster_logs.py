@@ -32,7 +32,7 @@ def test_without_ray_the_install_line_is_given(tmp_path):
 
 def _node(*arguments: str, folder: Path) -> subprocess.Popen[str]:
     ray = Path(sys.executable).parent / "ray"
-    env = {**os.environ, "NODE_LOGS": str(folder), "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+    env = {**os.environ, "NODE_LOGS": str(folder)}
     return subprocess.Popen(
         [str(ray), "start", "--block", "--num-cpus=1", "--object-store-memory=80000000", "--disable-usage-stats", *arguments],
         env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, text=True,
