@@ -16,7 +16,7 @@ SHARED = ROOT.parent / "shared"
 DIAGNOSE = "graph-mode-diagnostics/scripts/diagnose.py"
 PYTHON_VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "mcp")]
 
 
 def run_script(

@@ -19,7 +19,8 @@ ROUTER_LINES, SUB_LINES, ROUTER_TOKENS = 150, 200, 2000
 # A token is rarely shorter than this many bytes of English text with code in it.
 BYTES_PER_TOKEN = 3
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-_COMMAND = re.compile(r"python3? (?:<[^>]+>/)?([\w./-]+\.py)((?: [^`|\n]+)?)")
+# A client's settings need an absolute path; the part after the bundle's name is checked.
+_COMMAND = re.compile(r"python3? (?:<[^>]+>/|/absolute/path/npu-graph-skill/)?([\w./-]+\.py)((?: [^`|\n]+)?)")
 _FORBIDDEN = re.compile(r"\$\{CLAUDE|\$ARGUMENTS|\$\{?CLAUDE_SKILL_DIR|^!`", re.MULTILINE)
 
 
