@@ -4,8 +4,9 @@
 Usage: verify_knowledge.py [--wheels V,V] [--cache DIR] [--checkout OWNER/NAME=DIR ...] [--report FILE --date DAY]
 
 Without sources it checks what needs none: codes, references, patterns, and names against known_names.tsv. With
-torch_npu wheels (downloaded by version, read as zip, never imported) it opens Python anchors and lines; with checkouts (clones,
-read at the revision that a fact names) everything else. --learn looks up names that the table lacks, and writes it.
+torch_npu wheels (downloaded by version, read as zip, never imported) it opens Python anchors and lines; with checkouts
+(clones, read at the revision that a fact names) everything else. --learn looks up names that the table lacks, drops
+those that nothing mentions, and writes it.
 Prints one line a check, then the faults. Exit codes: 0 everything holds, 1 a fault, 2 usage, 3 a check looked at
 nothing, 4 a wheel or checkout cannot be had.
 """

@@ -19,13 +19,16 @@ _NAME = r"(?:[A-Za-z_][\w]*(?:::|\.))*~?[A-Za-z_]\w*"
 # `PT = Ascend/pytorch@v2.12.0` or `RTH` = `hicann/runtime@681ef7610 include/...h`, and D2 = a file beside D1's.
 _DEFINED = re.compile(rf"`?\b([A-Z][A-Z0-9]{{1,4}})`? = `?({_REPO})(?: ({_PATH}|[\w/.-]+))?`?")
 _DEFINED_BY = re.compile(rf"\b(D\d) = (?:([A-Z]{{2}}) )?({_PATH}|docs/[\w/.-]+)")
-_ANCHOR = re.compile(
-    rf"(?<![\w/.@-])(?P<repo>{_REPO}|[A-Z][A-Z0-9]{{1,4}})(?P<joint>[ /:])(?P<path>{_PATH}|{_LINES})"
-    rf"(?::(?P<lines>{_LINES}))?(?: (?P<name>{_NAME}))?"
-)
 # Words that follow a path without being a function's name.
-_NOT_NAMES = frozenset(["section", "limit", "and", "or", "for", "in", "table", "of", "to", "says", "on", "the", "at"])
-_SHA = re.compile(r"[0-9a-f]{7,40}")
+_WORDS = r"(?:section|limit|and|or|for|in|table|of|to|says|on|the|at|with|from|by|has|is|are)\b"
+_PLACE = rf"(?::(?P<lines>{_LINES}))?(?: (?!{_WORDS})(?P<name>{_NAME}))?"
+# `owner/name@ref` or, in tables, `owner/name ref`.
+_AT = r"[A-Za-z0-9][\w.-]*/[\w.-]+ (?:v\d[\w.-]*|master|main|[0-9a-f]{7,40})"
+_ANCHOR = re.compile(
+    rf"(?<![\w/.@-])(?P<repo>{_REPO}|{_AT}|[A-Z][A-Z0-9]{{1,4}})(?P<joint>[ /:])(?P<path>{_PATH}|{_LINES}){_PLACE}"
+)
+# Further files of the same revision: `repo@ref a/b.py, c.py:12 f and d/e.cpp`.
+_NEXT = re.compile(rf"(?:,|;|,? and) (?P<path>{_PATH}){_PLACE}")
 
 
 class Anchor(NamedTuple):
@@ -115,16 +118,34 @@ def problems_in(anchor: Anchor, text: str) -> Iterator[str]:
 
 def _of_page(root: Path, page: Path) -> Iterator[Anchor]:
     short: dict[str, tuple[str, str, str]] = {}
-    for line in page_lines(root, page):
-        if line.kind != PROSE:
-            continue
-        defined = _define(line.text, short)
-        for found in _ANCHOR.finditer(_blanked(line.text, defined)):
-            anchor = _anchor(found, short, relative(root, page), line.number)
+    for number, paragraph in _paragraphs(root, page):
+        defined = _define(paragraph, short)
+        text = _blanked(paragraph, defined)
+        for found in _ANCHOR.finditer(text):
+            anchor = _anchor(found, short, relative(root, page), number)
             if anchor:
                 yield anchor
+                further = _NEXT.match(text, found.end())
+                while further and further.group("path").partition("/")[0] not in short:
+                    lines, name = _pairs(further.group("lines") or ""), _function(further.group("name"))
+                    yield anchor._replace(path=further.group("path"), lines=lines, name=name)
+                    further = _NEXT.match(text, further.end())
         for repo, ref, path in (short[name] for name in defined if re.search(r"\.\w{1,4}$", short[name][2])):
-            yield Anchor(relative(root, page), line.number, repo, ref, path, [], "")
+            yield Anchor(relative(root, page), number, repo, ref, path, [], "")
+
+
+def _paragraphs(root: Path, page: Path) -> Iterator[tuple[int, str]]:
+    """Yield (first line, text) of each paragraph, list item and table row."""
+    first, text = 0, ""
+    for line in page_lines(root, page):
+        starts = re.match(r"[|#]|\s*[-*] |\s*$", line.text) or line.kind != PROSE
+        if starts and text:
+            yield first, text
+            text = ""
+        if line.kind == PROSE and line.text.strip():
+            first, text = (line.number, line.text) if not text else (first, f"{text} {line.text.strip()}")
+    if text:
+        yield first, text
 
 
 def _define(text: str, short: dict[str, tuple[str, str, str]]) -> list[str]:
@@ -157,8 +178,8 @@ def _blanked(text: str, defined: list[str]) -> str:
 def _anchor(found: re.Match[str], short: dict[str, tuple[str, str, str]], file: str, at: int) -> Anchor | None:
     repo, path, lines = found.group("repo"), found.group("path"), found.group("lines")
     prefix = ""
-    if "@" in repo:
-        repo, _, ref = repo.partition("@")
+    if "@" in repo or " " in repo:
+        repo, ref = re.split(r"[@ ]", repo, maxsplit=1)
     elif repo in short:
         repo, ref, prefix = short[repo]
     else:
@@ -171,10 +192,12 @@ def _anchor(found: re.Match[str], short: dict[str, tuple[str, str, str]], file: 
         path = f"{prefix}/{path}"
     elif found.group("joint") == ":":
         return None
-    name = found.group("name") or ""
-    if name.split(".")[0] in _NOT_NAMES or (len(name) < 4 and name.islower()):
-        name = ""
-    return Anchor(file, at, repo, ref.rstrip("."), path, _pairs(lines or ""), name)
+    return Anchor(file, at, repo, ref.rstrip("."), path, _pairs(lines or ""), _function(found.group("name")))
+
+
+def _function(name: str | None) -> str:
+    """Return a function's name; a word of the sentence that follows a path is none."""
+    return name if name and not (name.isalpha() and name.islower() and len(name) < 6) else ""
 
 
 def _pairs(lines: str) -> list[tuple[int, int]]:

@@ -41,8 +41,8 @@ _NOT_NAMES = re.compile(
     r"https?://\S+|[\w-]+(?:\.[\w-]+)*\.(?:ai|com|org|io)\b|\]\([^)]*\)|[A-Za-z0-9][\w.-]*/[\w.-]+@\S+|[\w.<>~$-]*/[\w./<>-]+|[\w-]+\.(?:py|cpp|cc|h|md|ts|tsv|so|json|yaml|log)\b"
 )
 # The bundle's own variables, and words that stand for the user's.
-_OWN_VARIABLE = re.compile(r"NPU_GRAPH_\w+|YOUR_\w+")
-_OWN_WORD = re.compile(r"[a-z]\w*|--[a-z][\w-]*")
+_OWN_VARIABLE = re.compile(r"NPU_GRAPH_\w+|YOUR_\w+|[A-Z]+_(?:DIR|FILE)")
+_OWN_WORD = re.compile(r"[a-z][\w-]*|--[a-z][\w-]*")
 # Its strings are the names of Python's own expression nodes.
 _WITHOUT_NAMES = ("npu_graph/regex_safety.py",)
 _DENIED = re.compile(
@@ -183,7 +183,7 @@ def check(root: Path, sources: Sources) -> Outcome:
             if not any((mention.line.file, number) in denials for number in near):
                 text = f"{mention.name} exists nowhere, and the text does not say so"
                 outcome.fault(mention.line.file, mention.line.number, text)
-        elif mention.name not in known:
+        elif mention.name not in known and not _begins_a_known_one(mention, known):
             text = f"{mention.kind} {mention.name!r} is in no source: correct it, or run --learn"
             outcome.fault(mention.line.file, mention.line.number, text)
     for row in known.values():
@@ -193,6 +193,12 @@ def check(root: Path, sources: Sources) -> Outcome:
     if unused:
         outcome.notes.append(f"{len(unused)} rows of {KNOWN.name} are mentioned nowhere: {', '.join(unused[:8])}")
     return outcome
+
+
+def _begins_a_known_one(mention: Mention, known: dict[str, Known]) -> bool:
+    """Scripts tell variables by their beginning: `TORCH_NPU` in a table of prefixes."""
+    in_script = mention.kind == VARIABLE and mention.line.file.endswith(".py")
+    return in_script and any(name.startswith(f"{mention.name}_") for name in known)
 
 
 def _denials(root: Path) -> set[tuple[str, int]]:
@@ -221,6 +227,8 @@ def _check_row(row: Known, sources: Sources, outcome: Outcome) -> None:
             return
         text = wheels[version].read(path)
     outcome.checked += 1
+    if text is not None and row.kind == DOTTED and module_of(path) == row.name:
+        return
     rows = (text or "").splitlines()[int(at) - 1 : int(at) + (3 if row.kind == MESSAGE else 0)]
     if not holds(row.kind, row.name, "\n".join(rows)):
         outcome.fault(KNOWN.name, 0, f"{row.name}: not at {row.source}")
@@ -254,6 +262,11 @@ def find_word(kind: str, name: str, text: str) -> re.Match[str] | None:
     return re.search(
         rf"(?<![\w-]){re.escape(word)}(?![\w-])" if kind == OPTION else rf"(?<!\w){re.escape(word)}(?!\w)", text
     )
+
+
+def module_of(path: str) -> str:
+    """Return the dotted name of a Python file."""
+    return re.sub(r"(?:/__init__)?\.py$", "", path).replace("/", ".")
 
 
 def joined(text: str) -> str:

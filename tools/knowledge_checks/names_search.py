@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Iterable, Iterator
 
-from knowledge_checks.names import DOTTED, KNOWN, MESSAGE, Known, find_word, joined, load_known
+from knowledge_checks.names import DOTTED, KNOWN, MESSAGE, Known, find_word, joined, load_known, module_of
 from knowledge_checks.sources import REVISIONS, Sources
 
 _TOKEN = re.compile(r"--[a-z][a-z0-9-]+|[A-Za-z_]\w*")
@@ -43,6 +43,9 @@ def _find(missing: set[tuple[str, str]], sources: Sources) -> list[Known]:
     for order, (owner, path, text) in enumerate(_texts(sources)):
         here = {token for token in set(_TOKEN.findall(text)) if token in words}
         hits = [pair for token in here for pair in words[token] if _fits(pair, owner, path)]
+        module = (DOTTED, module_of(path))
+        if module in missing:
+            best[module] = (0, order, f"{owner} {path}:1")
         if starts and starts.search(text):
             flat = joined(text).lower()
             hits += [(MESSAGE, message) for message in messages if message.lower() in flat]
