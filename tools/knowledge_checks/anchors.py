@@ -225,8 +225,7 @@ def _from_wheel(anchor: Anchor, sources: Sources, source_map: SourceMap) -> Show
         release = source_map.releases.get(known.id) if known and known.exact else None
         exact = release is not None and (
             anchor.ref in (release.ref, f"v{release.pytorch}-{release.release}")
-            or bool(_SHA.fullmatch(anchor.ref))
-            and anchor.ref.startswith(release.commit)
+            or (release.commit != "" and anchor.ref.startswith(release.commit))
         )
         if exact:
             return Shown(wheel.read(anchor.path), True)
