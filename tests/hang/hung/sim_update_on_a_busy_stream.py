@@ -1,0 +1,13 @@
+"""The replay and the update share a stream: the update is queued behind the wait that it should end."""
+
+from attention_graph import capture
+
+import torch
+import torch_npu
+
+graph = capture(1)
+graph.graph_dispatch_mode.update_stream = torch.npu.current_stream()
+print("hung from here", flush=True)
+graph.replay()
+graph.update(cpu_update_input=[{"actual_seq_lengths_kv": [3]}])
+torch_npu.npu.synchronize()
