@@ -81,7 +81,7 @@ def render(record: dict[str, Any], markdown: bool) -> str:
         for item in record["waited_for"][:10]:
             state = words["also"] if item["itself_waits"] else words["free"]
             place = f"{item['source']}:{item['line']}"
-            lines.append(f"- {item['rank']}: {words['by'].format(n=item['waiters'])}; {state} ({mark(place)})")
+            lines.append(f"- {mark(item['rank'])}: {words['by'].format(n=item['waiters'])}; {state} ({mark(place)})")
     if len(classes) > 1:
         lines.append("")
         head(words["also_possible"])
@@ -99,7 +99,7 @@ def _best(best: dict[str, Any], words: dict[str, Any], lines: list[str], mark: A
     lines.append(f"- {best['title']} ({best['class']}, {best['score']:.2f}{pattern})")
     lines.append(f"- {best['meaning']}")
     if best["ranks"]:
-        lines.append(f"- {words['ranks']}: {', '.join(best['ranks'][:12])}")
+        lines.append(f"- {words['ranks']}: {mark(', '.join(best['ranks'][:12]))}")
     lines.append(f"- {words['why']}:")
     lines += [f"  - {mark(item['source'] + ':' + str(item['line']))} {mark(item['text'])}" for item in best["evidence"]]
     lines.append(f"- {words['confirm']}: {best['confirm']}")
@@ -109,7 +109,7 @@ def _best(best: dict[str, Any], words: dict[str, Any], lines: list[str], mark: A
 def _groups(record: dict[str, Any], words: dict[str, Any], lines: list[str], mark: Any) -> None:
     for group in record["groups"]:
         flags = [group["waits_in"], group["mode"], words["odd"] if group["odd"] else ""]
-        lines.append(f"- {group['members']} ({group['count']}): {', '.join(flag for flag in flags if flag)}")
+        lines.append(f"- {mark(group['members'])} ({group['count']}): {', '.join(flag for flag in flags if flag)}")
         lines += [f"    {mark(frame)}" for frame in group["stack"][:SHOWN_STACK]]
         if len(group["stack"]) > SHOWN_STACK:
             lines.append(f"    ... {len(group['stack']) - SHOWN_STACK} more")
@@ -117,6 +117,6 @@ def _groups(record: dict[str, Any], words: dict[str, Any], lines: list[str], mar
     if about["absent_ranks"]:
         lines.append(f"- {words['absent']} {about['absent_ranks']}")
     if about["moving"]:
-        lines.append(f"- {words['moving']}: {', '.join(about['moving'][:12])}")
+        lines.append(f"- {words['moving']}: {mark(', '.join(about['moving'][:12]))}")
     if about["others"]:
         lines.append(f"- {words['others']}: {', '.join(about['others'][:12])}")

@@ -99,7 +99,8 @@ _NATIVE_DEPTH = 40
 # What a source line says about a call in C that has no Python frame of its own.
 _LINE_RULES = (
     ("device_sync", re.compile(r"\.(?:item|tolist|cpu|numpy|nonzero|synchronize)\(|\.to\(.{0,40}cpu|\bprint\(")),
-    ("lock", re.compile(r"\.acquire\(|\bwith .{0,80}(?:lock|mutex|cond|semaphore)", re.IGNORECASE)),
+    # `with name:` without a call is a lock's own __enter__, which has no Python frame.
+    ("lock", re.compile(r"\.acquire\(|^with [\w.\[\]'\"]{1,80}(?: as \w{1,40})?:|\bwith .{0,80}(?:lock|mutex|cond|semaphore)", re.IGNORECASE)),
     ("join", re.compile(r"\.join\(\s{0,4}(?:timeout|\))")),
     ("collective", re.compile(r"\bdist\.\w{1,40}\(|\ball_(?:reduce|gather)\w{0,30}\(|\bbarrier\(|\bwork\.wait\(")),
     ("sleep", re.compile(r"\bsleep\(")),
