@@ -3,7 +3,7 @@
 
 Usage: probe_capture.py MODULE:FUNCTION | FILE.py:FUNCTION [--inputs MAKER] [--path DIR] [--output text|json]
 
-The callable runs one time to warm up and then with different inputs, under a dispatch mode; CPU torch is enough.
+The callable runs once to warm up, then with different inputs, then with the first again; CPU torch is enough.
 Reported with the user's line, in the order in which they run: waits for the device, data-dependent sizes, copies
 between host and device, random numbers, numbers and branches frozen at capture, state at a new address in each call,
 side streams that do not join, memory that grows. The input maker is MODULE:FUNCTION, FUNCTION (beside the callable) or
@@ -40,17 +40,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--inputs", default="", metavar="MAKER", help="function that returns the arguments for a seed")
     parser.add_argument("--path", action="append", default=[], metavar="DIR", help="add to the module search path")
     parser.add_argument("--device", default="", help="device type of the graph (default: that of the arguments)")
-    parser.add_argument("--runs", type=int, default=3, metavar="N", help="runs after the warm-up, 2 to 20 (default 3)")
+    parser.add_argument("--seeds", type=int, default=2, metavar="N", help="different inputs to try, 2 to 20 (default 2)")
     parser.add_argument("--output", choices=("text", "json", "md"), default="text", help="form of the report")
     parser.add_argument("--all", action="store_true", help="do not shorten a long report")
     options = parser.parse_args(argv)
-    if not 2 <= options.runs <= 20:
-        raise cli.CommandError("--runs takes 2 to 20: one run alone shows no frozen branch")
+    if not 2 <= options.seeds <= 20:
+        raise cli.CommandError("--seeds takes 2 to 20: one input alone shows no frozen branch")
 
     need_torch("probe_capture.py")
     with contextlib.redirect_stdout(sys.stderr):
         target = load_target(options.target, options.inputs, options.path)
-        record = probe_target(target, options.device, list(range(options.runs)))
+        record = probe_target(target, options.device, list(range(options.seeds)))
     if options.output == "json":
         cli.write_json(record)
     else:

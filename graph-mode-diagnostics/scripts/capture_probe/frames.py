@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import linecache
 import os
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
 MAX_STACK = 20
-_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 (called for every operator of the user)
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep  # noqa: PTH100, PTH120 (strings: compared with co_filename)
+# The probe's own way in, and helpers of the standard library that stand between it and the user.
+_OWN = {str(Path(_HERE).parent / "probe_capture.py"), str(Path(_HERE).parents[2] / "npu_graph" / "capture_probe.py")}
+_HELPERS = {contextlib.__file__, functools.__file__}
 _ROOTS: dict[str, bool] = {}
 # Libraries that call torch on the user's behalf: their line is never the one to change.
 _PACKAGES = ("torch", "torch_npu", "torch_npu_ops", "functorch")
@@ -49,7 +55,8 @@ def _is_library(file: str) -> bool:
         known = (
             file.startswith(("<frozen", "<string>"))
             or file.startswith(_HERE)
-            or file.endswith(("probe_capture.py", "npu_graph/capture_probe.py", "/contextlib.py", "/functools.py"))
+            or file in _OWN
+            or file in _HELPERS
             or (inside and any(name in parts for name in _PACKAGES))
         )
         _ROOTS[file] = known

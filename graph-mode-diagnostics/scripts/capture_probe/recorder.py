@@ -24,6 +24,8 @@ _HOST_METHODS = {
     "__format__": "sync",
     "pin_memory": "pinned_memory",
 }
+# torch.tensor, as_tensor and from_numpy end in one of these.
+_FRESH = ("aten.lift_fresh", "aten.lift_fresh_copy")
 _MAX_SCALAR = 60
 
 
@@ -112,6 +114,8 @@ class Recorder:
         stack = user_stack()
         index = len(self._run.operators)
         name = str(getattr(func, "_overloadpacket", func)).replace("::", ".")
+        if name in _FRESH:  # made from host data just now, before any operator could show it
+            self._made.update(addresses)
         self._run.operators.append(
             Operator(
                 name,
@@ -151,7 +155,7 @@ class Recorder:
             yield "data_dependent_shape", ""
         if "nondeterministic_seeded" in tags:
             yield "random", "" if kwargs.get("generator") is None else "own generator"
-        if name in ("aten.lift_fresh", "aten.lift_fresh_copy"):
+        if name in _FRESH:
             # x[mask] = 3.0 wraps its number in a tensor; that is no copy of the user's.
             if not {"__setitem__", "__getitem__"} & set(self._inside):
                 yield "host_to_device", "a tensor is made from host data"
