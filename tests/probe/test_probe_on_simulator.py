@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import shutil
@@ -29,8 +28,6 @@ FAULTY = {
 
 
 def has_torch_npu() -> bool:
-    if PYTHON == sys.executable:
-        return any(item.metadata["Name"] == "torch_npu" for item in importlib.metadata.distributions())
     probe = "import importlib.metadata as m; m.version('torch_npu')"
     return subprocess.run([PYTHON, "-c", probe], capture_output=True, timeout=60).returncode == 0
 
