@@ -39,17 +39,33 @@ EXAMPLES = (
 def main(argv: Sequence[str] | None = None) -> int:
     parser = cli.make_parser("Compare eager with graph results (needs torch).", EXAMPLES)
     parser.add_argument("target", nargs="?", metavar="MODULE:FUNCTION", help="the callable, or FILE.py:FUNCTION")
-    parser.add_argument("--dumps", nargs=2, metavar=("EAGER", "GRAPH"), help="compare two folders of .pt/.npy/.npz files")
+    parser.add_argument(
+        "--dumps", nargs=2, metavar=("EAGER", "GRAPH"), help="compare two folders of .pt/.npy/.npz files"
+    )
     parser.add_argument("--inputs", default="", metavar="MAKER", help="function that returns the arguments for a step")
-    parser.add_argument("--graph", default="npugraph", metavar="MODE", help="graph mode, or MODULE:FACTORY (default npugraph)")
-    parser.add_argument("--steps", type=int, default=4, metavar="N", help="steps with changing inputs, 2 to 1000 (default 4)")
-    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="graph runs with the same inputs, 1 to 100 (default 3)")
+    parser.add_argument(
+        "--graph", default="npugraph", metavar="MODE", help="graph mode, or MODULE:FACTORY (default npugraph)"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=4, metavar="N", help="steps with changing inputs, 2 to 1000 (default 4)"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=3, metavar="N", help="graph runs with the same inputs, 1 to 100 (default 3)"
+    )
     parser.add_argument("--module", default="", metavar="NAME", help="nn.Module whose submodules are compared too")
     parser.add_argument("--reset", default="", metavar="FUNCTION", help="restores state, in place, before each run")
-    parser.add_argument("--watch", default="", metavar="FUNCTION", help="returns state tensors to compare after each step")
-    parser.add_argument("--reload", default="", metavar="FUNCTION", help="called before --reload-step, as a weight reload")
-    parser.add_argument("--reload-step", type=int, default=0, metavar="K", help="step of the reload (default: the middle)")
-    parser.add_argument("--valid-rows", type=int, default=0, metavar="N", help="rows of the first dimension that are real")
+    parser.add_argument(
+        "--watch", default="", metavar="FUNCTION", help="returns state tensors to compare after each step"
+    )
+    parser.add_argument(
+        "--reload", default="", metavar="FUNCTION", help="called before --reload-step, as a weight reload"
+    )
+    parser.add_argument(
+        "--reload-step", type=int, default=0, metavar="K", help="step of the reload (default: the middle)"
+    )
+    parser.add_argument(
+        "--valid-rows", type=int, default=0, metavar="N", help="rows of the first dimension that are real"
+    )
     parser.add_argument("--rtol", type=float, default=None, help="relative tolerance for all dtypes")
     parser.add_argument("--atol", type=float, default=None, help="absolute tolerance for all dtypes")
     parser.add_argument("--path", action="append", default=[], metavar="DIR", help="add to the module search path")

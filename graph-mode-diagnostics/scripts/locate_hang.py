@@ -7,7 +7,8 @@ Takes what can be had without a restart, each recognised by its content: `py-spy
 faulthandler dumps, `npu-smi info`, plog, service logs. With --pid it runs py-spy itself. Prints the class with its
 evidence, the ranks grouped by stack, the ranks that others wait for, and what to collect next; the record of
 references/locate_hang.md with --output json.
-Exit codes: 0 the class is established, 1 it is not, 2 wrong usage, 3 no usable input, 4 py-spy is absent, 5 internal error.
+Exit codes: 0 the class is established, 1 it is not, 2 wrong usage, 3 no usable input, 4 py-spy is absent, 5 internal
+error.
 """
 
 from __future__ import annotations

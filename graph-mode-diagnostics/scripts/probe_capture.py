@@ -7,7 +7,7 @@ The callable runs once to warm up, then with different inputs, then with the fir
 Reported with the user's line, in the order in which they run: waits for the device, data-dependent sizes, copies
 between host and device, random numbers, numbers and branches frozen at capture, state at a new address in each call,
 side streams that do not join, memory that grows. The input maker is MODULE:FUNCTION, FUNCTION (beside the callable) or
-`make_inputs` of the callable's module; it gets a seed and returns the arguments. What the callable prints goes to stderr.
+`make_inputs` of the callable's module; it gets a seed and returns the arguments. Prints of the callable go to stderr.
 Exit codes: 0 nothing breaks or spoils a capture, 1 something does, 2 wrong usage, 3 the callable fails eagerly or runs
 no operator, 4 torch is absent, 5 internal error.
 """
@@ -40,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--inputs", default="", metavar="MAKER", help="function that returns the arguments for a seed")
     parser.add_argument("--path", action="append", default=[], metavar="DIR", help="add to the module search path")
     parser.add_argument("--device", default="", help="device type of the graph (default: that of the arguments)")
-    parser.add_argument("--seeds", type=int, default=2, metavar="N", help="different inputs to try, 2 to 20 (default 2)")
+    parser.add_argument(
+        "--seeds", type=int, default=2, metavar="N", help="different inputs to try, 2 to 20 (default 2)"
+    )
     parser.add_argument("--output", choices=("text", "json", "md"), default="text", help="form of the report")
     parser.add_argument("--all", action="store_true", help="do not shorten a long report")
     options = parser.parse_args(argv)

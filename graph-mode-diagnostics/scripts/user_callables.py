@@ -39,7 +39,9 @@ def need_torch(script: str) -> Any:
         return importlib.import_module("torch")
     except ImportError:
         hint = "python3 -m pip install torch --index-url https://download.pytorch.org/whl/cpu"
-        raise cli.CommandError(f"{script} needs torch, which this Python does not have; install it with: {hint}", cli.ABSENT) from None
+        raise cli.CommandError(
+            f"{script} needs torch, which this Python does not have; install it with: {hint}", cli.ABSENT
+        ) from None
     except Exception as error:  # a backend (torch_npu without CANN) that fails while torch loads it
         reason = cli.one_line(f"{type(error).__name__}: {error}", 200)
         hint = "source CANN's set_env.sh, or set TORCH_DEVICE_BACKEND_AUTOLOAD=0 to run on the CPU alone"
@@ -93,7 +95,9 @@ def _resolve(name: str) -> tuple[Any, Callable[..., Any]]:
         raise cli.CommandError(f"{place} cannot be imported ({error}); name a file.py or add --path DIR") from None
     except Exception as error:
         reason = cli.one_line(f"{type(error).__name__}: {error}", 200)
-        raise cli.CommandError(f"{place} fails while it is imported: {reason}; run it alone first", cli.NO_INPUT) from error
+        raise cli.CommandError(
+            f"{place} fails while it is imported: {reason}; run it alone first", cli.NO_INPUT
+        ) from error
     found: Any = module
     for part in attribute.split("."):
         if not hasattr(found, part):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import twins
-from conftest import ROOT, run_script
+from support import ROOT, run_script
 
 SCRIPT = "graph-mode-diagnostics/scripts/locate_hang.py"
 sys.path.insert(0, str(ROOT / "graph-mode-diagnostics" / "scripts"))
@@ -27,7 +27,10 @@ def locate(*texts: str, names: tuple[str, ...] = (), **options: Any) -> dict[str
 
 
 def workers(stacks: dict[int, str], title: str = "VLLM::Worker_TP{}") -> list[str]:
-    return [twins.spy(1000 + rank, title.format(rank), frames.replace("{line}", str(540 + rank % 3))) for rank, frames in stacks.items()]
+    return [
+        twins.spy(1000 + rank, title.format(rank), frames.replace("{line}", str(540 + rank % 3)))
+        for rank, frames in stacks.items()
+    ]
 
 
 ALL_BUT_3 = {rank: twins.REPLAYING for rank in range(8) if rank != 3}
@@ -117,7 +120,9 @@ def test_the_odd_rank_is_named_and_the_others_are_condensed() -> None:
 
 
 def test_a_driver_process_is_never_the_odd_one() -> None:
-    record = locate(*workers({0: twins.REPLAYING, 1: twins.REPLAYING}), twins.spy(50, "VLLM::EngineCore_DP0", twins.ENGINE))
+    record = locate(
+        *workers({0: twins.REPLAYING, 1: twins.REPLAYING}), twins.spy(50, "VLLM::EngineCore_DP0", twins.ENGINE)
+    )
     assert record["processes"] == {"workers": 2, "others": ["EngineCore"], "absent_ranks": "", "moving": []}
     assert len(record["groups"]) == 1
 
@@ -177,7 +182,9 @@ class TestRanksThatOthersWaitFor:
         assert any("count[128]" in item["text"] for item in best["evidence"])
 
     def test_aicpu_lines_take_their_group_from_the_operation_line(self) -> None:
-        head = "[ERROR] HCCL(5375,aicpu_scheduler):2026-03-01-10:00:00.1 [aicpu_communicator.cc:1] [5792][TaskException]"
+        head = (
+            "[ERROR] HCCL(5375,aicpu_scheduler):2026-03-01-10:00:00.1 [aicpu_communicator.cc:1] [5792][TaskException]"
+        )
         text = (
             f"{head}base information is streamId:149, type:NOTIFY WAIT, localRank:1, remoteRank:0, taskId:26064.\n"
             f"{head}opData information is tag:worldCommSendRecv_2_1_group_name_17271Send, group:group_name_17271, opIndex:3, count:9.\n"
@@ -197,7 +204,9 @@ class TestRanksThatOthersWaitFor:
 
 class TestInputs:
     def test_faulthandler_and_py_spy_give_the_same_class(self) -> None:
-        texts = [twins.fault(twins.REPLAYING.replace("{line}", "85")) for _ in range(3)] + [twins.fault(twins.IDLE.replace("{line}", "9"))]
+        texts = [twins.fault(twins.REPLAYING.replace("{line}", "85")) for _ in range(3)] + [
+            twins.fault(twins.IDLE.replace("{line}", "9"))
+        ]
         record = locate(*texts, names=("rank0.log", "rank1.log", "rank2.log", "rank3.log"))
         assert record["classes"][0]["class"] == "collective_missed"
         assert record["classes"][0]["ranks"] == ["rank 3"]
@@ -212,7 +221,15 @@ class TestInputs:
     def test_json_of_py_spy(self) -> None:
         frames = [{"name": "synchronize", "filename": "/x/torch_npu/npu/utils.py", "short_filename": "torch_npu/npu/utils.py", "line": 75},
                   {"name": "step", "filename": "/w/train.py", "short_filename": "train.py", "line": 9}]  # fmt: skip
-        row = {"pid": 4, "thread_id": 1, "thread_name": "MainThread", "os_thread_id": 4, "active": False, "owns_gil": False, "frames": frames}
+        row = {
+            "pid": 4,
+            "thread_id": 1,
+            "thread_name": "MainThread",
+            "os_thread_id": 4,
+            "active": False,
+            "owns_gil": False,
+            "frames": frames,
+        }
         record = locate(json.dumps([row]))
         assert record["groups"][0]["called_from"] == "step (train.py:9)"
 
@@ -290,7 +307,11 @@ class TestCommand:
     def test_text_in_a_dump_cannot_break_markdown(self, tmp_path: Path) -> None:
         path = tmp_path / "rank`1`<b>.txt"
         evil = "`</code><script>](http://e.x)`"
-        path.write_text(twins.spy(0, "", f"    synchronize (torch_npu/npu/utils.py:75)\n    {evil} (a|b.py:3)\n").replace("Process 0: \n", ""))
+        path.write_text(
+            twins.spy(0, "", f"    synchronize (torch_npu/npu/utils.py:75)\n    {evil} (a|b.py:3)\n").replace(
+                "Process 0: \n", ""
+            )
+        )
         text = run_script(SCRIPT, str(path), "--output", "md").stdout.decode()
         assert "<script>" in text
         outside = re.sub(r"(`+) ?.*?[^`]\1(?!`)", "", text)
@@ -304,7 +325,9 @@ def test_many_ranks_in_seconds(tmp_path: Path, ranks: int) -> None:
     for rank in range(ranks):
         frames = (twins.IDLE if rank == odd else twins.REPLAYING).replace("{line}", "85")
         (tmp_path / f"rank_{rank}.txt").write_text(twins.spy(1000 + rank, "python t.py", frames, *background))
-    blocks = "".join(twins.notify_block(1000 + r, r, r, str(odd), ranks, "hccl_world_group") for r in range(ranks) if r != odd)
+    blocks = "".join(
+        twins.notify_block(1000 + r, r, r, str(odd), ranks, "hccl_world_group") for r in range(ranks) if r != odd
+    )
     (tmp_path / "service.log").write_text(blocks)
     begin = time.perf_counter()
     result = run_script(SCRIPT, str(tmp_path), "--output", "json")

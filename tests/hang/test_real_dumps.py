@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from conftest import ROOT
+from support import ROOT
 
 SCRIPT = ROOT / "graph-mode-diagnostics" / "scripts" / "locate_hang.py"
 HUNG = Path(__file__).resolve().parent / "hung"
 PY_SPY = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
-# A Python with torch (and torch_npu for the simulator), and the simulator's run.py; by default the tests' own.
+# A Python with torch, and torch_npu for the simulator; by default the tests' own.
 TORCH_PYTHON = os.environ.get("NPU_SIM_PYTHON", sys.executable)
-SIMULATOR = Path(os.environ.get("NPU_SIM_RUN", ROOT / "npu_sim" / "run.py"))
+SIMULATOR = ROOT / "npu_sim" / "run.py"
 
 # torch alone, even where torch_npu is installed beside it; no busy threads beside the ranks.
 PLAIN_TORCH = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1"}
@@ -35,10 +35,12 @@ def has(package: str) -> bool:
     return subprocess.run([TORCH_PYTHON, "-c", probe], capture_output=True, timeout=60).returncode == 0
 
 
-needs_torch = pytest.mark.skipif(not has("torch"), reason="torch is not installed in NPU_SIM_PYTHON or the tests' Python")
+needs_torch = pytest.mark.skipif(
+    not has("torch"), reason="torch is not installed in NPU_SIM_PYTHON or the tests' Python"
+)
 needs_simulator = pytest.mark.skipif(
     not (SIMULATOR.is_file() and shutil.which("g++") and has("torch_npu")),
-    reason="needs npu_sim/run.py (NPU_SIM_RUN), g++ and torch_npu (NPU_SIM_PYTHON)",
+    reason="needs g++ and torch_npu (NPU_SIM_PYTHON)",
 )
 
 
@@ -147,14 +149,17 @@ def test_a_rank_that_skips_a_real_collective_is_named(tmp_path: Path) -> None:
 
 SIMULATED = {
     "replay without update": ("sim_replay_without_update.py", "event_never_recorded"),
-    "update event recorded before an earlier replay": ("sim_update_before_an_earlier_replay.py", "event_never_recorded"),
+    "update event recorded before an earlier replay": (
+        "sim_update_before_an_earlier_replay.py",
+        "event_never_recorded",
+    ),
     "a list too short for update()": ("sim_update_list_too_short.py", "event_never_recorded"),
 }
 
 
 @needs_py_spy
 @needs_simulator
-@pytest.mark.torch
+@pytest.mark.sim
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(("script", "expected"), SIMULATED.values(), ids=list(SIMULATED))
 def test_hangs_on_the_simulator(tmp_path: Path, script: str, expected: str) -> None:

@@ -120,7 +120,11 @@ def fault(frames: str, current: bool = True) -> str:
         function, _, place = frame.strip().partition(" (")
         file, _, line = place.rstrip(")").rpartition(":")
         lines.append(f'  File "/usr/lib/python3/site-packages/{file}", line {line} in {function}')
-    head = "Current thread 0x0000ffff9c1d5020 (most recent call first):" if current else "Thread 0x0000ffff9c1d5020 (most recent call first):"
+    head = (
+        "Current thread 0x0000ffff9c1d5020 (most recent call first):"
+        if current
+        else "Thread 0x0000ffff9c1d5020 (most recent call first):"
+    )
     return head + "\n" + "\n".join(lines) + "\n"
 
 
@@ -137,7 +141,9 @@ def notify_block(pid: int, world: int, own: int, remote: str, size: int, group: 
     )
 
 
-def task_exception(pid: int, own: int, size: int, operator: str, index: int, count: int, group: str = "group_name_3") -> str:
+def task_exception(
+    pid: int, own: int, size: int, operator: str, index: int, count: int, group: str = "group_name_3"
+) -> str:
     """Return the three plog lines of one HCCL task exception."""
     head = f"[ERROR] HCCL({pid},python3):2026-03-01-10:00:0{own % 10}.100.200 [task_exception_handler.cc"
     mark = f"[{pid + 7}][TaskExecStage][Timeout][Host]Task run failed,"
@@ -158,8 +164,16 @@ def npu_smi(loads: list[int], pids: list[int] | None = None) -> str:
         "| Chip  Phy-ID              | Bus-Id        | AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)        |\n" + line
     )  # fmt: skip
     for card, load in enumerate(loads):
-        text += f"| {card}     910B2               | OK            | 101.2       41                0    / 0             |\n"
-        text += f"| 0                         | 0000:C{card}:00.0  | {load:<11} 0    / 0          3180 / 65536         |\n" + line
+        text += (
+            f"| {card}     910B2               | OK            | 101.2       41                0    / 0             |\n"
+        )
+        text += (
+            f"| 0                         | 0000:C{card}:00.0  | {load:<11} 0    / 0          3180 / 65536         |\n"
+            + line
+        )
     for card, pid in enumerate(pids or []):
-        text += f"| {card}       0                 | {pid:<13} | python3                  | 3112                    |\n" + line
+        text += (
+            f"| {card}       0                 | {pid:<13} | python3                  | 3112                    |\n"
+            + line
+        )
     return text

@@ -46,7 +46,9 @@ def tensors(value: Any) -> list[Any]:
     return []
 
 
-def capture(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Recording, tuple[Any, ...], Any]:
+def capture(
+    call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Recording, tuple[Any, ...], Any]:
     static = tuple(arg.clone() if isinstance(arg, torch.Tensor) else arg for arg in args)
     recording = Recording()
     with torch.no_grad(), recording:
@@ -84,7 +86,9 @@ def second_input_rebound(call: Callable[..., Any], args: tuple[Any, ...], kwargs
     return lambda *new: good(new[0], args[1])
 
 
-def padded_rows_hold_garbage(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
+def padded_rows_hold_garbage(
+    call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Callable[..., Any]:
     good = correct(call, args, kwargs)
 
     def replay(*new: Any) -> Any:
@@ -95,7 +99,9 @@ def padded_rows_hold_garbage(call: Callable[..., Any], args: tuple[Any, ...], kw
     return replay
 
 
-def no_event_between_streams(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
+def no_event_between_streams(
+    call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Callable[..., Any]:
     """The copy of the input and the replay race: now and then the replay is first."""
     recording, static, output = capture(call, args, kwargs)
 

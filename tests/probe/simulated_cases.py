@@ -98,4 +98,10 @@ if __name__ == "__main__":
     for name in sys.argv[1:]:
         record = probe_target(Target(globals()[name], make_inputs, name), "npu", [0, 1])
         found = [(item["rule"], item["where"] and item["where"]["code"]) for item in record["findings"]]
-        print("RESULT " + json.dumps({"name": name, "verdict": record["verdict"], "found": found, "error": captures(globals()[name])}), flush=True)
+        print(
+            "RESULT "
+            + json.dumps(
+                {"name": name, "verdict": record["verdict"], "found": found, "error": captures(globals()[name])}
+            ),
+            flush=True,
+        )

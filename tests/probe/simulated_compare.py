@@ -46,7 +46,7 @@ def input_rebound(call, args, kwargs):
     graph, static, output = _capture(call, args)
 
     def replay(x):
-        static = x  # the graph keeps reading the tensor of the capture
+        # x is bound to another tensor than the one of the capture, which the graph goes on reading
         graph.replay()
         torch.npu.synchronize()
         return output

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, run_script
+from support import ROOT, run_script
 
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 torch = pytest.importorskip("torch", reason="torch is not installed (CPU torch is enough)")
@@ -134,7 +134,9 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("left", "right", "dtype", "reason"), [row[1:] for row in PAIRS], ids=[row[0] for row in PAIRS])
+@pytest.mark.parametrize(
+    ("left", "right", "dtype", "reason"), [row[1:] for row in PAIRS], ids=[row[0] for row in PAIRS]
+)
 def test_two_tensors(left: list[Any], right: list[Any], dtype: str, reason: str) -> None:
     kind = getattr(torch, dtype)
     found = compare(torch.tensor(left, dtype=kind), torch.tensor(right, dtype=kind))
@@ -186,7 +188,11 @@ class TestDumps:
     def test_the_step_and_file_are_named(self, tmp_path: Path) -> None:
         folders = self.folders(tmp_path, lambda value, step, name: value - (step - 1) if name == "layer.1" else value)
         record = self.compare(folders)
-        assert (record["first"]["step"], record["first"]["output"], record["class"]["value"]) == ("2", "layer.1", "stale")
+        assert (record["first"]["step"], record["first"]["output"], record["class"]["value"]) == (
+            "2",
+            "layer.1",
+            "stale",
+        )
         assert record["class"]["confidence"] == 0.95  # what is saved at step 2 is that of step 1
 
     def test_padding_in_dumps(self, tmp_path: Path) -> None:
@@ -200,7 +206,9 @@ class TestDumps:
         for mode in ("eager", "graph"):
             (tmp_path / mode).mkdir()
             for call in (0, 1):
-                torch.save(torch.ones(2) * (call + (mode == "graph" and call)), tmp_path / mode / f"attn_device_0_{call}.pt")
+                torch.save(
+                    torch.ones(2) * (call + (mode == "graph" and call)), tmp_path / mode / f"attn_device_0_{call}.pt"
+                )
         record = self.compare((str(tmp_path / "eager"), str(tmp_path / "graph")))
         assert [step["step"] for step in record["steps"]] == ["0", "1"]
         assert record["first"]["output"] == "attn_device_0"
@@ -237,7 +245,9 @@ class Evil:
 class TestCommand:
     def run(self, *arguments: str) -> subprocess.CompletedProcess:
         environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-        return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, timeout=250, env=environment)
+        return subprocess.run(
+            [sys.executable, str(SCRIPT), *arguments], capture_output=True, timeout=250, env=environment
+        )
 
     def test_a_factory_of_the_user(self) -> None:
         folder = Path(__file__).resolve().parent
@@ -255,7 +265,9 @@ class TestCommand:
         assert result.returncode == 4 and b"--graph MODULE:FACTORY" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [(), ("a:b", "--dumps", "x", "y"), ("a:b", "--steps", "1"), ("a:b", "--rtol", "-1")])
+@pytest.mark.parametrize(
+    "arguments", [(), ("a:b", "--dumps", "x", "y"), ("a:b", "--steps", "1"), ("a:b", "--rtol", "-1")]
+)
 def test_wrong_usage_is_exit_2(arguments: tuple[str, ...]) -> None:
     assert run_script(str(SCRIPT.relative_to(ROOT)), *arguments).returncode == 2
 

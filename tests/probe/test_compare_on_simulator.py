@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from support import ROOT
 from test_probe_on_simulator import PYTHON, SIMULATOR, has_torch_npu, shutil
 
 SCRIPT = ROOT / "graph-mode-diagnostics" / "scripts" / "compare_modes.py"
@@ -24,11 +24,11 @@ CASES = {
 }
 
 pytestmark = [
-    pytest.mark.torch,
+    pytest.mark.sim,
     pytest.mark.timeout(400),
     pytest.mark.skipif(
         not (SIMULATOR.is_file() and shutil.which("g++") and has_torch_npu()),
-        reason="needs npu_sim/run.py (NPU_SIM_RUN), g++ and torch_npu (NPU_SIM_PYTHON)",
+        reason="needs g++ and torch_npu (NPU_SIM_PYTHON)",
     ),
 ]
 
@@ -37,7 +37,18 @@ pytestmark = [
 def test_the_class_of_each_fault(arguments: tuple[str, ...], expected: str | None) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "TORCH_DEVICE_BACKEND_AUTOLOAD"}
     target = f"simulated_compare:{arguments[0]}"
-    command = [PYTHON, str(SIMULATOR), str(SCRIPT), target, "--path", str(FOLDER), "--reset", "reset", "--output", "json"]
+    command = [
+        PYTHON,
+        str(SIMULATOR),
+        str(SCRIPT),
+        target,
+        "--path",
+        str(FOLDER),
+        "--reset",
+        "reset",
+        "--output",
+        "json",
+    ]
     done = subprocess.run([*command, *arguments[1:]], capture_output=True, text=True, timeout=390, env=environment)
     assert done.returncode == (0 if expected is None else 1), done.stderr[-2000:]
     record = json.loads(done.stdout[done.stdout.index("{") :])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
-from conftest import ROOT, run_script
+from support import ROOT, run_script
 
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 torch = pytest.importorskip("torch", reason="torch is not installed (CPU torch is enough)")
@@ -81,8 +81,8 @@ def printed(x):
 
 
 def formatted(x):
-    f"{x.mean()}"  # <- sync
-    return x + 1
+    text = f"{x.mean()}"  # <- sync
+    return x + len(text)
 
 
 def equal(x):
@@ -192,14 +192,14 @@ def two_streams_not_joined(x):
     side = torch.cpu.Stream()
     side.wait_stream(torch.cpu.current_stream())
     with torch.cpu.stream(side):
-        y = x * 2  # <- stream_not_joined
+        x.mul(2)  # <- stream_not_joined
     return x + 1
 
 
 def side_stream_not_forked(x):
     side = torch.cpu.Stream()
     with torch.cpu.stream(side):
-        y = x * 2  # <- stream_not_forked
+        x.mul(2)  # <- stream_not_forked
     torch.cpu.current_stream().wait_stream(side)
     return x + 1
 
@@ -421,12 +421,19 @@ class TestCommand:
 
     def test_json_of_a_file(self, tmp_path: Path) -> None:
         path = tmp_path / "model.py"
-        path.write_text("import torch\ndef make_inputs(seed):\n    return torch.ones(3) + seed\ndef step(x):\n    print('hello')\n    return x * x.sum().item()\n")
+        path.write_text(
+            "import torch\ndef make_inputs(seed):\n    return torch.ones(3) + seed\ndef step(x):\n    print('hello')\n    return x * x.sum().item()\n"
+        )
         result = self.probe(f"{path}:step", "--output", "json")
         record = json.loads(result.stdout)
         assert result.returncode == 1
         assert (record["schema"], record["verdict"]) == ("npu-graph/probe/1", "breaks")
-        assert record["findings"][0]["where"] == {"file": str(path), "line": 6, "function": "step", "code": "return x * x.sum().item()"}
+        assert record["findings"][0]["where"] == {
+            "file": str(path),
+            "line": 6,
+            "function": "step",
+            "code": "return x * x.sum().item()",
+        }
 
     @pytest.mark.parametrize(
         ("text", "name", "code"),

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from support import ROOT
 
 PYTHON = os.environ.get("NPU_SIM_PYTHON", sys.executable)
-SIMULATOR = Path(os.environ.get("NPU_SIM_RUN", ROOT / "npu_sim" / "run.py"))
+SIMULATOR = ROOT / "npu_sim" / "run.py"
 CASES = Path(__file__).resolve().parent / "simulated_cases.py"
 CLEAN = ("clean_matmul", "clean_where", "clean_state", "clean_side_stream")
 FAULTY = {
@@ -33,11 +33,11 @@ def has_torch_npu() -> bool:
 
 
 pytestmark = [
-    pytest.mark.torch,
+    pytest.mark.sim,
     pytest.mark.timeout(400),
     pytest.mark.skipif(
         not (SIMULATOR.is_file() and shutil.which("g++") and has_torch_npu()),
-        reason="needs npu_sim/run.py (NPU_SIM_RUN), g++ and torch_npu (NPU_SIM_PYTHON)",
+        reason="needs g++ and torch_npu (NPU_SIM_PYTHON)",
     ),
 ]
 

@@ -61,7 +61,9 @@ def _branch(first: Run, second: Run, at: int) -> Difference:
     before = first.operators[at - 1].place if at else None
     place = left.place if left else before
     name = left.name if left else "end"
-    return Difference("branch", name, f"{shown[0]}; with other input {shown[1]}", place, right.place if right else None, at)
+    return Difference(
+        "branch", name, f"{shown[0]}; with other input {shown[1]}", place, right.place if right else None, at
+    )
 
 
 def _moved(left: Operator, right: Operator, *inputs: set[int]) -> int:

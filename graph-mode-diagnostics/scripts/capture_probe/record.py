@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 from typing import Any, Sequence
 
+from user_callables import Inputs, Target, make
+
 from capture_probe.comparison import Comparison, compare_runs, survivors
 from capture_probe.frames import Place
 from capture_probe.recorder import Hit, Recorder, Run
 from capture_probe.rules import RULES, SEVERITIES
 from npu_graph import cli
-from user_callables import Inputs, Target, make
 
 SCHEMA = "npu-graph/probe/1"
 MAX_FINDINGS = 200
@@ -36,7 +37,10 @@ def probe_target(target: Target, device: str, seeds: Sequence[int]) -> dict[str,
         runs.append(run)
         gc.collect()
     if not any(run.operators for run in runs):
-        raise cli.CommandError(f"{target.name} ran no torch operator, so nothing was checked; name the function that computes", cli.NO_INPUT)
+        raise cli.CommandError(
+            f"{target.name} ran no torch operator, so nothing was checked; name the function that computes",
+            cli.NO_INPUT,
+        )
     return build_record(target.name, chosen, runs, takes_inputs=target.make_inputs is not None)
 
 
@@ -167,4 +171,6 @@ def _failed(target: Target, error: Exception, run: Run) -> cli.CommandError:
         traceback = traceback.tb_next
     where = f"{place.file}:{place.line}" if place else (f"line {traceback.tb_lineno}" if traceback else "no line")
     reason = cli.one_line(f"{type(error).__name__}: {error}", 200)
-    return cli.CommandError(f"{target.name} fails in eager mode near {where}: {reason}; make it run eagerly first", cli.NO_INPUT)
+    return cli.CommandError(
+        f"{target.name} fails in eager mode near {where}: {reason}; make it run eagerly first", cli.NO_INPUT
+    )

@@ -15,7 +15,9 @@ _VERDICTS = {
 def render(record: dict[str, Any]) -> str:
     """Return the report: verdict, findings in the order in which they ran, what the two runs have in common."""
     lines = [f"{record['target']}: {_VERDICTS[record['verdict']]}"]
-    lines.append(f"  {record['operators']} operators on {record['device']}, torch {record['torch']}, {record['runs']} runs")
+    lines.append(
+        f"  {record['operators']} operators on {record['device']}, torch {record['torch']}, {record['runs']} runs"
+    )
     comparison = record["comparison"]
     if comparison is not None:
         inputs = "two inputs" if comparison["different_inputs"] else "two calls without an input maker"
@@ -28,7 +30,9 @@ def render(record: dict[str, Any]) -> str:
     if record["left_out"]:
         lines.append(f"... {record['left_out']} more findings in the JSON record are left out")
     if record["device"] == "cpu":
-        lines.append("Run on the CPU: device-to-host copies are seen only as methods (.cpu(), .numpy(), .to('cpu')); streams are not.")
+        lines.append(
+            "On the CPU, copies to the host show only as methods (.cpu(), .numpy(), .to('cpu')), NPU streams not at all."
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -40,7 +44,9 @@ def _finding(number: int, item: dict[str, Any]) -> list[str]:
     lines = [f"{number}. [{item['severity']}] {item['title']}: {item['operator']}{times}{warm}", f"   {place}"]
     if where and where["code"]:
         lines.append(f"     {where['code']}")
-    lines += [f"     called from {above['file']}:{above['line']} in {above['function']}" for above in item["stack"][1:4]]
+    lines += [
+        f"     called from {above['file']}:{above['line']} in {above['function']}" for above in item["stack"][1:4]
+    ]
     if item["detail"]:
         lines.append(f"   what: {item['detail']}")
     pattern = f" ({item['pattern']})" if item["pattern"] else ""

@@ -36,7 +36,7 @@ _LINK = re.compile(r"createLink para:rank\[(\d{1,6})\].{0,200}?(?:dst_rank|remot
 # The cluster heartbeat names the rank that is gone: newer text, then the older one.
 _LOST = re.compile(
     r"Cluster Exception Location\[IP/ID\]:\[([^\]]{1,60})\].{0,200}?ExceptionType:\[([^\]]{1,60})\]"
-    r"|serverId\[([^\]]{1,60})\], deviceId\[(\d{1,4})\], ([A-Z]\w+ Lost Occurred|Stuck Occurred|[A-Z][\w ]{3,40} Occurred)"
+    r"|serverId\[([^\]]{1,60})\], deviceId\[(\d{1,4})\], ([A-Z][\w ]{3,40} Occurred)"
 )
 
 

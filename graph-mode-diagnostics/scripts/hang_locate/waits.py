@@ -1,6 +1,5 @@
 """What a stack waits for: a table from frames of torch_npu, torch, frameworks and the standard library to a kind."""
 
-# ruff: noqa: E501 (a table of expressions)
 from __future__ import annotations
 
 import re
@@ -100,7 +99,13 @@ _NATIVE_DEPTH = 40
 _LINE_RULES = (
     ("device_sync", re.compile(r"\.(?:item|tolist|cpu|numpy|nonzero|synchronize)\(|\.to\(.{0,40}cpu|\bprint\(")),
     # `with name:` without a call is a lock's own __enter__, which has no Python frame.
-    ("lock", re.compile(r"\.acquire\(|^with [\w.\[\]'\"]{1,80}(?: as \w{1,40})?:|\bwith .{0,80}(?:lock|mutex|cond|semaphore)", re.IGNORECASE)),
+    (
+        "lock",
+        re.compile(
+            r"\.acquire\(|^with [\w.\[\]'\"]{1,80}(?: as \w{1,40})?:|\bwith .{0,80}(?:lock|mutex|cond|semaphore)",
+            re.IGNORECASE,
+        ),
+    ),
     ("join", re.compile(r"\.join\(\s{0,4}(?:timeout|\))")),
     ("collective", re.compile(r"\bdist\.\w{1,40}\(|\ball_(?:reduce|gather)\w{0,30}\(|\bbarrier\(|\bwork\.wait\(")),
     ("sleep", re.compile(r"\bsleep\(")),
@@ -132,7 +137,9 @@ _LIBRARY = re.compile(
     r"|zmq|uvloop|runpy|importlib|_bootstrap|filelock)(?:/|\.py)|^<|site-packages/torch"
 )
 # Threads that sleep between two looks at something: waiting is all they do.
-_BACKGROUND = re.compile(r"tqdm/|prometheus|_?monitor|watchdog|heartbeat|tensorboard|usage_lib|opentelemetry|apscheduler")
+_BACKGROUND = re.compile(
+    r"tqdm/|prometheus|_?monitor|watchdog|heartbeat|tensorboard|usage_lib|opentelemetry|apscheduler"
+)
 # Most telling first: the thread that shows this is the one to report.
 _RANKING = ("graph_update", "capture_begin", "capture_end", "replay", "device_sync", "collective", "rendezvous",
             "lock", "join", "compile", "load", "child", "running", "sleep", "idle", "blocked")  # fmt: skip

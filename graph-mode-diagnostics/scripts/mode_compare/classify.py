@@ -125,9 +125,15 @@ def classify(
     first = min(cell.step for cell in wrong)
     steps = len(eager[0].outputs)
     if valid_rows and all(cell.difference.rows and min(cell.difference.rows) >= valid_rows for cell in wrong):
-        return Verdict("padding", 0.9, [f"all differing rows are {valid_rows} or above; rows 0 to {valid_rows - 1} agree in every step"])
+        return Verdict(
+            "padding",
+            0.9,
+            [f"all differing rows are {valid_rows} or above; rows 0 to {valid_rows - 1} agree in every step"],
+        )
     if reload_at > 1 and first == reload_at:
-        return Verdict("address", 0.9, [f"steps 1 to {reload_at - 1} agree; it starts at step {reload_at}, where the reload is"])
+        return Verdict(
+            "address", 0.9, [f"steps 1 to {reload_at - 1} agree; it starts at step {reload_at}, where the reload is"]
+        )
     if first == 1:
         evidence = ["step 1 differs: the inputs are those of the capture, so nothing can be stale yet"]
         if all(cell.difference.mismatched == 0 or cell.difference.max_rel < 0.1 for cell in wrong):

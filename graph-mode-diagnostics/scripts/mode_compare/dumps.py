@@ -30,7 +30,9 @@ def read_pair(eager: str, graph: str) -> tuple[Trace, Trace, list[str], list[str
     alone = [f"{key[1]} of step {key[0]}: eager only" for key in sorted(left.keys() - right.keys())]
     alone += [f"{key[1]} of step {key[0]}: graph only" for key in sorted(right.keys() - left.keys())]
     if not common:
-        raise cli.CommandError("the two folders share no step and name; name files alike, such as step_1/layer.0.pt", cli.NO_INPUT)
+        raise cli.CommandError(
+            "the two folders share no step and name; name files alike, such as step_1/layer.0.pt", cli.NO_INPUT
+        )
     steps = sorted({step for step, _ in common})
     traces = (Trace([], []), Trace([], []))
     for step in steps:
@@ -85,7 +87,9 @@ def _load(path: Path) -> Any:
             return {name: torch.from_numpy(loaded[name]) for name in loaded.files}
         return torch.from_numpy(loaded)
     except ImportError:
-        raise cli.CommandError(f"{path} needs numpy; install it with: python3 -m pip install numpy", cli.ABSENT) from None
+        raise cli.CommandError(
+            f"{path} needs numpy; install it with: python3 -m pip install numpy", cli.ABSENT
+        ) from None
     except Exception as error:
         reason = cli.one_line(f"{type(error).__name__}: {error}", 160)
         raise cli.CommandError(f"{path} cannot be loaded as plain tensors: {reason}", cli.NO_INPUT) from None

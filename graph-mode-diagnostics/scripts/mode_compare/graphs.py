@@ -23,7 +23,7 @@ def built_in(name: str) -> Factory:
     npu = getattr(torch, "npu", None)
     if npu is None or not npu.is_available():
         raise cli.CommandError(
-            f"--graph {name} needs torch_npu and an NPU; on a machine without one give your own --graph MODULE:FACTORY, "
+            f"--graph {name} needs torch_npu and an NPU; without one give your own --graph MODULE:FACTORY, "
             "or run this script under npu_sim/run.py",
             cli.ABSENT,
         )

@@ -27,7 +27,9 @@ def compare_callable(plan: Plan, factory: Factory, options: Options) -> dict[str
     eager = [run_eager(plan), run_eager(plan)]
     graph = run_graph(plan, factory, options.repeats)
     if not any(eager[0].outputs):
-        raise cli.CommandError(f"{plan.target.name} returned no tensor, so nothing was compared; return one or give --watch", cli.NO_INPUT)
+        raise cli.CommandError(
+            f"{plan.target.name} returned no tensor, so nothing was compared; return one or give --watch", cli.NO_INPUT
+        )
     cells = grid(eager[0], graph[0], options.rtol, options.atol)
     verdict = classify(eager, graph, cells, options.valid_rows, plan.reload_at, options.rtol, options.atol)
     modules = None
@@ -90,7 +92,9 @@ def _record(
             "confirm": about.confirm,
             "fix": about.fix,
         },
-        "first": None if first is None else {"step": steps[first.step - 1], "output": first.name, **_difference(first.difference)},
+        "first": None
+        if first is None
+        else {"step": steps[first.step - 1], "output": first.name, **_difference(first.difference)},
         "first_module": module,
         "bitwise_equal": all(cell.difference.bitwise for cell in cells),
         "steps": [
@@ -103,7 +107,11 @@ def _record(
             for number, name in enumerate(steps, 1)
         ][:MAX_CELLS],
         "compared": len(cells),
-        "tolerance": {"rtol": options.rtol, "atol": options.atol, "by_dtype": options.rtol is None and options.atol is None},
+        "tolerance": {
+            "rtol": options.rtol,
+            "atol": options.atol,
+            "by_dtype": options.rtol is None and options.atol is None,
+        },
         "valid_rows": options.valid_rows,
         "one_side_only": list(alone)[:50],
     }

@@ -21,7 +21,11 @@ def render(record: dict[str, Any]) -> str:
         lines.append(f"  first module that differs: {module['module']} in step {module['step']}: {_shown(module)}")
     lines.append("steps:")
     for step in record["steps"]:
-        state = f"{len(step['different'])} of {step['compared']} differ" if step["different"] else f"{step['compared']} agree"
+        state = (
+            f"{len(step['different'])} of {step['compared']} differ"
+            if step["different"]
+            else f"{step['compared']} agree"
+        )
         lines.append(f"  {step['step']}: {state}, max abs {step['max_abs']:.3g}")
     lines += [f"  only on one side: {text}" for text in record["one_side_only"][:10]]
     if about is not None:

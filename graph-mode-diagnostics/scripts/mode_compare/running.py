@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple, Sequence
 
+from user_callables import Inputs, Target
+
 from mode_compare.graphs import Factory, Replay
 from mode_compare.tensors import flatten
 from npu_graph import cli
-from user_callables import Inputs, Target
 
 Tensors = "dict[str, Any]"
 
@@ -127,4 +128,6 @@ def _guarded(plan: Plan, mode: str, step: int, action: Callable[[], Any]) -> Any
         reason = cli.one_line(f"{type(error).__name__}: {error}", 240)
         when = f"step {step}" if step else "while the graph is made"
         hint = "run diagnose.py on the full stack" if mode != "eager" else "make it run eagerly first"
-        raise cli.CommandError(f"{plan.target.name} fails in {mode} mode, {when}: {reason}; {hint}", cli.NO_INPUT) from error
+        raise cli.CommandError(
+            f"{plan.target.name} fails in {mode} mode, {when}: {reason}; {hint}", cli.NO_INPUT
+        ) from error

@@ -87,13 +87,26 @@ def _values(expected: Any, actual: Any, rtol: float, atol: float, dtype: str, sh
     new_nan = int((nan_right & ~nan_left).sum())
     new_inf = 0 if exact else int((torch.isinf(right) & ~torch.isinf(left)).sum())
     if not count:
-        return Difference("", dtype, shape, 0, bad.numel(), float(delta.max()), _relative(delta, size), (), (), 0, 0, bitwise)
+        return Difference(
+            "", dtype, shape, 0, bad.numel(), float(delta.max()), _relative(delta, size), (), (), 0, 0, bitwise
+        )
     where = torch.nonzero(bad)
     rows = tuple(sorted({int(row) for row in where[:, 0].unique()[:MAX_ROWS]})) if bad.dim() else ()
     first = tuple(int(value) for value in where[0]) if bad.dim() else ()
     reason = f"{new_nan} new NaN" if new_nan else f"{new_inf} new Inf" if new_inf else "values"
     return Difference(
-        reason, dtype, shape, count, bad.numel(), float(delta.max()), _relative(delta, size), rows, first, new_nan, new_inf, bitwise
+        reason,
+        dtype,
+        shape,
+        count,
+        bad.numel(),
+        float(delta.max()),
+        _relative(delta, size),
+        rows,
+        first,
+        new_nan,
+        new_inf,
+        bitwise,
     )
 
 

@@ -1,8 +1,7 @@
 """Replays a graph with an updatable operator, without any update; waits for ever in the synchronize."""
 
-from attention_graph import capture
-
 import torch
+from attention_graph import capture
 
 graph = capture(1)
 print("hung from here", flush=True)

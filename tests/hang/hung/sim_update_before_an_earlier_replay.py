@@ -1,8 +1,7 @@
 """One update serves one replay: its event is recorded before the first replay, and the second finds none."""
 
-from attention_graph import capture, update
-
 import torch
+from attention_graph import capture, update
 
 
 def decode_step(graph):

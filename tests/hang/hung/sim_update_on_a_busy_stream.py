@@ -1,9 +1,8 @@
 """The replay and the update share a stream: the update is queued behind the wait that it should end."""
 
-from attention_graph import capture
-
 import torch
 import torch_npu
+from attention_graph import capture
 
 graph = capture(1)
 graph.graph_dispatch_mode.update_stream = torch.npu.current_stream()
