@@ -26,9 +26,9 @@ from mode_compare.graphs import BACKENDS, Factory, built_in
 from mode_compare.record import Options, compare_callable, compare_dumps
 from mode_compare.report import render
 from mode_compare.running import Plan
-from user_callables import load_target, make, need_torch
 
 from npu_graph import cli
+from npu_graph.user_callables import load_target, make, need_torch
 
 EXAMPLES = (
     "python3 compare_modes.py model.py:decode_step --module model.py:model --steps 6",

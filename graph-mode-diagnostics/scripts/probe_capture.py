@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from capture_probe.record import probe_target
 from capture_probe.report import render
-from user_callables import load_target, need_torch
 
 from npu_graph import cli
+from npu_graph.user_callables import load_target, need_torch
 
 EXAMPLES = (
     "python3 probe_capture.py model.py:decode_step",

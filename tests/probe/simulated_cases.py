@@ -11,7 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "graph-mode-diagnos
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from capture_probe.record import probe_target
-from user_callables import Target
+
+from npu_graph.user_callables import Target
 
 torch.npu.set_device(0)
 weight = torch.ones(4, 4).npu()

@@ -22,9 +22,9 @@ import replay_standin
 from mode_compare.record import Options, compare_callable, compare_dumps
 from mode_compare.running import Plan
 from mode_compare.tensors import compare
-from user_callables import Target, make
 
 from npu_graph.cli import CommandError
+from npu_graph.user_callables import Target, make
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 SCRIPT = ROOT / "graph-mode-diagnostics" / "scripts" / "compare_modes.py"

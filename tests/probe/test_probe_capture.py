@@ -19,10 +19,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed (CPU torch i
 sys.path.insert(0, str(ROOT / "graph-mode-diagnostics" / "scripts"))
 
 from capture_probe.record import probe_target
-from user_callables import Target
 
 from npu_graph.capture_probe import probe
 from npu_graph.cli import CommandError
+from npu_graph.user_callables import Target
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 SCRIPT = ROOT / "graph-mode-diagnostics" / "scripts" / "probe_capture.py"

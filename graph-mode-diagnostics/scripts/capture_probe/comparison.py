@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from capture_probe.frames import Place
-from capture_probe.recorder import Operator, Run
+from .frames import Place
+from .recorder import Operator, Run
 
 
 class Difference(NamedTuple):

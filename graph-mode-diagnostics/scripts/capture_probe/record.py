@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 from typing import Any, Sequence
 
-from user_callables import Inputs, Target, make
-
-from capture_probe.comparison import Comparison, compare_runs, survivors
-from capture_probe.frames import Place
-from capture_probe.recorder import Hit, Recorder, Run
-from capture_probe.rules import RULES, SEVERITIES
 from npu_graph import cli
+from npu_graph.user_callables import Inputs, Target, make
+
+from .comparison import Comparison, compare_runs, survivors
+from .frames import Place
+from .recorder import Hit, Recorder, Run
+from .rules import RULES, SEVERITIES
 
 SCHEMA = "npu-graph/probe/1"
 MAX_FINDINGS = 200

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Callable, Iterator, NamedTuple
 
-from capture_probe.apis import current_stream, stream_key, watched
-from capture_probe.frames import Place, user_stack
-from capture_probe.streams import StreamTracker
+from .apis import current_stream, stream_key, watched
+from .frames import Place, user_stack
+from .streams import StreamTracker
 
 # Operators beyond torch's own tags. On NPU `aten.is_nonzero` and `equal` end in a device-to-host copy.
 _SYNC = {"aten._local_scalar_dense", "aten.is_nonzero", "aten.equal", "aten.allclose", "aten.item"}

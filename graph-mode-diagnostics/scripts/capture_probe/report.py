@@ -31,7 +31,7 @@ def render(record: dict[str, Any]) -> str:
         lines.append(f"... {record['left_out']} more findings in the JSON record are left out")
     if record["device"] == "cpu":
         lines.append(
-            "On the CPU, copies to the host show only as methods (.cpu(), .numpy(), .to('cpu')), NPU streams not at all."
+            "On the CPU, host copies show only as methods (.cpu(), .numpy(), .to('cpu')), NPU streams not at all."
         )
     return "\n".join(lines) + "\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Hashable, NamedTuple
 
-from capture_probe.frames import Place
+from .frames import Place
 
 
 class StreamFault(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from hang_locate.device import BUSY_FROM, IDLE_TO, Chip
-from hang_locate.events import Event
-from hang_locate.grouping import (
+from .device import BUSY_FROM, IDLE_TO, Chip
+from .events import Event
+from .grouping import (
     Blocker,
     Group,
     differing_operations,
@@ -15,9 +15,9 @@ from hang_locate.grouping import (
     ranges,
     silent_ranks,
 )
-from hang_locate.identity import Process
-from hang_locate.notify import Notices
-from hang_locate.waits import DEVICE_KINDS, Standing, fold
+from .identity import Process
+from .notify import Notices
+from .waits import DEVICE_KINDS, Standing, fold
 
 KNOWN_FROM = 0.7
 CANDIDATE_FROM = 0.35

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from hang_locate.identity import Names
-from hang_locate.notify import Notices, Operation, Wait, world_rank
-from hang_locate.waits import Standing, fold
+from .identity import Names
+from .notify import Notices, Operation, Wait, world_rank
+from .waits import Standing, fold
 
 
 class Group(NamedTuple):

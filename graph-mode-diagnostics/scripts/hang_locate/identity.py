@@ -6,7 +6,7 @@ import re
 from pathlib import PurePath
 from typing import NamedTuple, Sequence, TypeVar
 
-from hang_locate.dumps import Dump, Thread
+from .dumps import Dump, Thread
 
 _Value = TypeVar("_Value")
 

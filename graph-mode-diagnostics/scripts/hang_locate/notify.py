@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Sequence
 
-from hang_locate.identity import Names
+from .identity import Names
 
 MAX_LINE = 4000
 MAX_RECORDS = 20000

@@ -6,17 +6,18 @@ from __future__ import annotations
 import re
 from typing import Any, Sequence
 
-from hang_locate.classes import CLASSES
-from hang_locate.classify import KNOWN_FROM, Claim, Evidence, Facts, classify, describe_blocker, moving
-from hang_locate.device import Chip, read_chips
-from hang_locate.dumps import read_dumps
-from hang_locate.events import read_events
-from hang_locate.grouping import find_blockers, group_by_stack, name_members, odd_ones, ranges, silent_ranks
-from hang_locate.identity import gather_processes, read_names
-from hang_locate.notify import read_notices
-from hang_locate.sources import SourceLines
-from hang_locate.waits import Standing, read_standing
 from npu_graph.cli import InputText
+
+from .classes import CLASSES
+from .classify import KNOWN_FROM, Claim, Evidence, Facts, classify, describe_blocker, moving
+from .device import Chip, read_chips
+from .dumps import read_dumps
+from .events import read_events
+from .grouping import find_blockers, group_by_stack, name_members, odd_ones, ranges, silent_ranks
+from .identity import gather_processes, read_names
+from .notify import read_notices
+from .sources import SourceLines
+from .waits import Standing, read_standing
 
 SCHEMA = "npu-graph/hang/1"
 MAX_GROUPS = 20

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Sequence
 
-from hang_locate.dumps import Frame
+from .dumps import Frame
 
 MAX_SOURCE_BYTES = 2 * 1024 * 1024
 MAX_SEARCHED_FILES = 2000

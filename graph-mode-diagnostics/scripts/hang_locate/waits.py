@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Sequence
 
-from hang_locate.dumps import Frame, Thread
-from hang_locate.identity import Process
-from hang_locate.sources import SourceLines
+from .dumps import Frame, Thread
+from .identity import Process
+from .sources import SourceLines
 
 
 class Rule(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Sequence
 
-from mode_compare.running import Trace
-from mode_compare.tensors import Difference, compare
+from .running import Trace
+from .tensors import Difference, compare
 
 
 class Cell(NamedTuple):

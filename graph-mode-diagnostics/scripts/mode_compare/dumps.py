@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mode_compare.running import Trace
-from mode_compare.tensors import flatten
 from npu_graph import cli
+
+from .running import Trace
+from .tensors import flatten
 
 MAX_FILES = 20_000
 MAX_BYTES = 8 << 30

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from mode_compare.classify import CLASSES, Cell, Verdict, classify, grid
-from mode_compare.dumps import read_pair
-from mode_compare.graphs import Factory
-from mode_compare.running import Plan, Trace, run_eager, run_graph
-from mode_compare.tensors import Difference, compare
 from npu_graph import cli
+
+from .classify import CLASSES, Cell, Verdict, classify, grid
+from .dumps import read_pair
+from .graphs import Factory
+from .running import Plan, Trace, run_eager, run_graph
+from .tensors import Difference, compare
 
 SCHEMA = "npu-graph/compare/1"
 MAX_CELLS = 200

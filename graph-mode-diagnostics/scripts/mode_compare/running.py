@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple, Sequence
 
-from user_callables import Inputs, Target
-
-from mode_compare.graphs import Factory, Replay
-from mode_compare.tensors import flatten
 from npu_graph import cli
+from npu_graph.user_callables import Inputs, Target
+
+from .graphs import Factory, Replay
+from .tensors import flatten
 
 Tensors = "dict[str, Any]"
 
