@@ -201,6 +201,18 @@ class TestRanksThatOthersWaitFor:
         best = locate(text)["classes"][0]
         assert best["class"] == "rendezvous" and best["ranks"] == ["rank 15 of group_name_119"]
 
+    def test_the_table_of_link_errors(self) -> None:
+        head = "[ERROR] HCCL(59420,python3):2026-03-01-10:00:00.1 [comm_base.cc:1018][107626]   "
+        text = f"{head}|  dest_ip(rank_id)  |  src_ip(rank_id)   |   Role   |   Status   |\n{head}|  10.0.0.6(1)   |   10.0.0.5(0)   |  server  | no connect |\n"
+        record = locate(text)
+        assert record["classes"][0]["class"] == "rendezvous"
+        assert record["waited_for"][0]["group_rank"] == 1
+
+    def test_the_trace_line_of_the_heartbeat(self) -> None:
+        text = "[INFO] HCCL(9,python):2026-03-01-10:00:00.1 [heartbeat.cc:536][3851][HCCL_TRACE]rank [10.0.0.8/2]: rank [10.0.0.6/5] status[LOST] by rank [10.0.0.6/6]\n"
+        best = locate(text)["classes"][0]
+        assert (best["class"], best["ranks"]) == ("peer_lost", ["10.0.0.6/5"])
+
 
 class TestInputs:
     def test_faulthandler_and_py_spy_give_the_same_class(self) -> None:

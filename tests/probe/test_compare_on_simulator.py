@@ -15,7 +15,10 @@ SCRIPT = ROOT / "graph-mode-diagnostics" / "scripts" / "compare_modes.py"
 FOLDER = Path(__file__).resolve().parent
 CASES = {
     "equal": (("good", "--module", "model"), None),
-    "a host number": (("host_number",), "stale"),
+    "a host number": (
+        ("host_number", "--inputs", "make_lengths", "--graph", "simulated_compare:number_of_the_capture"),
+        "stale",
+    ),
     "an input rebound": (("good", "--graph", "simulated_compare:input_rebound"), "stale"),
     "padded rows": (("good", "--graph", "simulated_compare:padded", "--valid-rows", "3"), "padding"),
     "reload at a new address": (("good", "--reload", "reload_at_a_new_address"), "address"),

@@ -36,7 +36,7 @@ def probe_target(target: Target, device: str, seeds: Sequence[int]) -> dict[str,
                 raise _failed(target, error, run) from error
         runs.append(run)
         gc.collect()
-    if not any(run.operators for run in runs):
+    if not any(run.operators or run.hits for run in runs):
         raise cli.CommandError(
             f"{target.name} ran no torch operator, so nothing was checked; name the function that computes",
             cli.NO_INPUT,

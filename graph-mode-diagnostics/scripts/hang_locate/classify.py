@@ -239,7 +239,7 @@ def _device_kernel(facts: Facts) -> Claim:
     if busy and (waiting or not facts.workers):
         score = 0.6 if waiting else 0.4
     if timeouts:
-        score = max(score + 0.25, 0.6)
+        score = max(score + 0.25, 0.7)
     elif waiting and not facts.chips and not facts.notices.waits and len(facts.groups) == 1:
         score = max(score, 0.35)  # a synchronise alone does not tell a busy device from an idle one
     evidence = [_standing(item) for item in waiting[:1]] + [_chip(chip) for chip in busy[:3]]

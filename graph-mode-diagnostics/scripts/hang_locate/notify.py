@@ -13,6 +13,7 @@ MAX_RECORDS = 20000
 # hcomm src/framework error text EI0002: "... record from remote rank: [24]. base information: [... tag[...] ...].
 # task information: [notify id:[..], stage:[..], remote rank:[24]]. group information: [group:[g], user define
 # information[..], rankSize[32], rankId[25], peerRankId[24]]". Earlier CANN: no colon, no group information.
+_WORDS = ("ank", "information is", "Occurred", "no connect")
 _NOTIFY = re.compile(r"has not received the Notify record from remote rank:? ?\[(\d{1,6}|[a-z]{1,10})\]")
 _PID = re.compile(r"\[PID: ?(\d{1,9})\]")
 _HCCL_PID = re.compile(r"HCCL\((\d{1,9}),")
@@ -33,10 +34,16 @@ _NO_RANK = 4294967295
 _AICPU_GROUP = re.compile(r"\bgroup:([\w.%-]{1,120}), opIndex")
 # transport_manager.cc: a link between two ranks that never came up.
 _LINK = re.compile(r"createLink para:rank\[(\d{1,6})\].{0,200}?(?:dst_rank|remoteRank)\[(\d{1,6})\]")
-# The cluster heartbeat names the rank that is gone: newer text, then the older one.
+# comm_base.cc LINK_ERROR_INFO: |  dest_ip(rank_id)  |  src_ip(rank_id)   |   Role   |   Status   |
+_LINK_ROW = re.compile(
+    r"\|\s{1,8}[\w.:%-]{2,60}\((\d{1,6})\)\s{1,8}\|\s{1,8}[\w.:%-]{2,60}\((\d{1,6})\)\s{1,8}\|\s{1,8}(?:server|client)"
+    r"\s{1,8}\|\s{1,8}no connect"
+)
+# The cluster heartbeat names the rank that is gone: newer text, older one, and the trace line of heartbeat.cc.
 _LOST = re.compile(
     r"Cluster Exception Location\[IP/ID\]:\[([^\]]{1,60})\].{0,200}?ExceptionType:\[([^\]]{1,60})\]"
     r"|serverId\[([^\]]{1,60})\], deviceId\[(\d{1,4})\], ([A-Z][\w ]{3,40} Occurred)"
+    r"|rank \[([^\]]{1,60})\] status\[(LOST)\] by rank"
 )
 
 
@@ -87,7 +94,7 @@ def read_notices(texts: Sequence[tuple[str, str]]) -> Notices:
     """Read (file name, text) pairs."""
     notices = Notices([], [], [])
     for source, text in texts:
-        if "ank" not in text and "Occurred" not in text:
+        if not any(word in text for word in _WORDS):
             continue
         _read_one(source, text, notices)
     return notices
@@ -109,11 +116,12 @@ def _read_one(source: str, text: str, notices: Notices) -> None:
         line = full[:MAX_LINE]
         if len(notices.waits) >= MAX_RECORDS:
             return
-        if "ank" not in line and "information is" not in line and "Occurred" not in line:
+        if not any(word in line for word in _WORDS):
             continue
         for found in _LOST.finditer(line):
-            where = found.group(1) or f"{found.group(3)}, device {found.group(4)}"
-            notices.lost.append(Lost(where, found.group(2) or found.group(5), source, number))
+            newer, kind, server, device, older, traced, status = found.groups()
+            where = newer or traced or f"{server}, device {device}"
+            notices.lost.append(Lost(where, kind or older or f"status {status.capitalize()}", source, number))
         who = _HCCL_PID.search(line) or _PID.search(line)
         pid = int(who.group(1)) if who else 0
         shown = line.strip()[:300]
@@ -138,6 +146,11 @@ def _read_one(source: str, text: str, notices: Notices) -> None:
                     shown,
                 )
             )
+            continue
+        row = _LINK_ROW.search(line)
+        if row:
+            remote, own = int(row.group(1)), int(row.group(2))
+            notices.waits.append(Wait("", 0, own, remote, "", pid, "link", source, number, shown))
             continue
         aicpu = _AICPU.search(line)
         if aicpu:

@@ -116,23 +116,24 @@ def classify(
         for cell in grid(graph[0], other, rtol, atol)
         if cell.difference.differs
     ]
+    first = min((cell.step for cell in wrong), default=0)
+    if reload_at > 1 and first == reload_at and all(cell.step >= reload_at for _, cell in varying):
+        evidence = [f"steps 1 to {reload_at - 1} agree; it starts at step {reload_at}, where the reload is"]
+        if varying:  # what stands at the old address now is anybody's
+            evidence.append("from there on, graph runs differ from each other too: the old memory was given to others")
+        return Verdict("address", 0.9, evidence)
     if varying:
         number, cell = varying[0]
         text = f"graph runs 1 and {number} differ at step {cell.step}, {cell.name}, with the same inputs; two eager runs agree"
         return Verdict("order", 0.9 if len(eager) > 1 else 0.7, [text])
     if not wrong:
         return None
-    first = min(cell.step for cell in wrong)
     steps = len(eager[0].outputs)
     if valid_rows and all(cell.difference.rows and min(cell.difference.rows) >= valid_rows for cell in wrong):
         return Verdict(
             "padding",
             0.9,
             [f"all differing rows are {valid_rows} or above; rows 0 to {valid_rows - 1} agree in every step"],
-        )
-    if reload_at > 1 and first == reload_at:
-        return Verdict(
-            "address", 0.9, [f"steps 1 to {reload_at - 1} agree; it starts at step {reload_at}, where the reload is"]
         )
     if first == 1:
         evidence = ["step 1 differs: the inputs are those of the capture, so nothing can be stale yet"]
