@@ -93,7 +93,7 @@ def _resolve(name: str) -> tuple[Any, Callable[..., Any]]:
         raise
     except ModuleNotFoundError as error:
         raise cli.CommandError(f"{place} cannot be imported ({error}); name a file.py or add --path DIR") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = cli.one_line(f"{type(error).__name__}: {error}", 200)
         raise cli.CommandError(
             f"{place} fails while it is imported: {reason}; run it alone first", cli.NO_INPUT

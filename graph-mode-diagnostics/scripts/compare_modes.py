@@ -69,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rtol", type=float, default=None, help="relative tolerance for all dtypes")
     parser.add_argument("--atol", type=float, default=None, help="absolute tolerance for all dtypes")
     parser.add_argument("--path", action="append", default=[], metavar="DIR", help="add to the module search path")
+    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the report (default en)")
     parser.add_argument("--output", choices=("text", "json", "md"), default="text", help="form of the report")
     parser.add_argument("--all", action="store_true", help="do not shorten a long report")
     options = parser.parse_args(argv)
@@ -80,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise cli.CommandError("--rtol, --atol and --valid-rows take no negative value")
 
     need_torch("compare_modes.py")
-    measure = Options(options.rtol, options.atol, options.valid_rows, options.repeats)
+    measure = Options(options.rtol, options.atol, options.valid_rows, options.repeats, options.lang)
     with contextlib.redirect_stdout(sys.stderr):
         if options.dumps:
             record = compare_dumps(options.dumps[0], options.dumps[1], measure)

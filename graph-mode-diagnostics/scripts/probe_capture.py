@@ -43,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--seeds", type=int, default=2, metavar="N", help="different inputs to try, 2 to 20 (default 2)"
     )
+    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the report (default en)")
     parser.add_argument("--output", choices=("text", "json", "md"), default="text", help="form of the report")
     parser.add_argument("--all", action="store_true", help="do not shorten a long report")
     options = parser.parse_args(argv)
@@ -52,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     need_torch("probe_capture.py")
     with contextlib.redirect_stdout(sys.stderr):
         target = load_target(options.target, options.inputs, options.path)
-        record = probe_target(target, options.device, list(range(options.seeds)))
+        record = probe_target(target, options.device, list(range(options.seeds)), options.lang)
     if options.output == "json":
         cli.write_json(record)
     else:

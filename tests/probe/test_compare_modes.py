@@ -276,3 +276,17 @@ def test_without_torch_it_exits_4_with_the_install_line() -> None:
     result = run_script(str(SCRIPT.relative_to(ROOT)), "x.py:f")
     assert result.returncode == 4
     assert b"pip install torch" in result.stderr
+
+
+def test_the_report_in_chinese() -> None:
+    from mode_compare.classify import CLASSES, SENTENCES
+    from mode_compare.report import render
+
+    folder = compared_model
+    target = Target(folder.forward, folder.make_inputs, "forward")
+    plan = Plan(target, [make(target, step) for step in range(3)], None, None, 0, None, None)
+    record = compare_callable(plan, replay_standin.input_not_copied, Options(None, None, 0, 1, "zh"))
+    text = render(record)
+    assert "输入陈旧" in text and "从不变化" in text
+    assert all(about.in_language("zh") != about.in_language("en") for about in CLASSES.values())
+    assert all(english != chinese for english, chinese in SENTENCES.values())

@@ -437,7 +437,14 @@ class TestCommand:
 
     @pytest.mark.parametrize(
         ("text", "name", "code"),
-        [("def f(:\n", "f", 3), ("x = 1\n", "f", 2), ("f = 3\n", "f", 2), ("raise OSError('no')\n", "f", 3)],
+        [
+            ("def f(:\n", "f", 3),
+            ("x = 1\n", "f", 2),
+            ("f = 3\n", "f", 2),
+            ("raise OSError('no')\n", "f", 3),
+            ("exit(0)\n", "f", 3),
+            ("x = '\0'\n", "f", 3),
+        ],
     )
     def test_what_cannot_be_loaded_is_one_line(self, tmp_path: Path, text: str, name: str, code: int) -> None:
         path = tmp_path / "model.py"
@@ -450,3 +457,13 @@ def test_without_torch_it_exits_4_with_the_install_line(tmp_path: Path) -> None:
     result = run_script(str(SCRIPT.relative_to(ROOT)), "x.py:f")
     assert result.returncode == 4
     assert b"pip install torch" in result.stderr
+
+
+def test_the_report_in_chinese() -> None:
+    from capture_probe.report import render
+    from capture_probe.rules import RULES
+
+    record = probe_target(Target(item, inputs, "item"), "", [0, 1], "zh")
+    text = render(record)
+    assert "捕获会失败" in text and "主机在等设备" in text
+    assert all(rule.texts("zh") != rule.texts("en") for rule in RULES.values())

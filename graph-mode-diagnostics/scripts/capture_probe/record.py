@@ -18,7 +18,7 @@ MAX_FINDINGS = 200
 MAX_STACK = 12
 
 
-def probe_target(target: Target, device: str, seeds: Sequence[int]) -> dict[str, Any]:
+def probe_target(target: Target, device: str, seeds: Sequence[int], language: str = "en") -> dict[str, Any]:
     """Run the callable once to warm up, once for each seed and once more with the first, and return the record.
 
     Raises:
@@ -32,7 +32,7 @@ def probe_target(target: Target, device: str, seeds: Sequence[int]) -> dict[str,
         with recorder.recording((inputs.args, inputs.kwargs)) as run:
             try:
                 target.call(*inputs.args, **inputs.kwargs)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise _failed(target, error, run) from error
         runs.append(run)
         gc.collect()
@@ -41,10 +41,12 @@ def probe_target(target: Target, device: str, seeds: Sequence[int]) -> dict[str,
             f"{target.name} ran no torch operator, so nothing was checked; name the function that computes",
             cli.NO_INPUT,
         )
-    return build_record(target.name, chosen, runs, takes_inputs=target.make_inputs is not None)
+    return build_record(target.name, chosen, runs, target.make_inputs is not None, language)
 
 
-def build_record(name: str, device: str, runs: Sequence[Run], takes_inputs: bool) -> dict[str, Any]:
+def build_record(
+    name: str, device: str, runs: Sequence[Run], takes_inputs: bool, language: str = "en"
+) -> dict[str, Any]:
     """Return the record of runs: the first is the warm-up, the others have different inputs."""
     import torch
 
@@ -52,10 +54,11 @@ def build_record(name: str, device: str, runs: Sequence[Run], takes_inputs: bool
     comparison = compare_runs(measured[0], measured[1]) if len(measured) > 1 else None
     # The last run has the input of the first: what differs there comes from state, and no branch on data hides it.
     again = compare_runs(measured[0], measured[-1]) if len(measured) > 2 else None
-    findings = _findings(runs, measured, [item for item in (comparison, again) if item is not None])
+    findings = _findings(runs, measured, [item for item in (comparison, again) if item is not None], language)
     shown = findings[:MAX_FINDINGS]
     return {
         "schema": SCHEMA,
+        "language": language,
         "target": name,
         "verdict": _verdict(findings),
         "torch": str(torch.__version__),
@@ -82,7 +85,9 @@ def _verdict(findings: Sequence[dict[str, Any]]) -> str:
     return "clean"
 
 
-def _findings(runs: Sequence[Run], measured: Sequence[Run], comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+def _findings(
+    runs: Sequence[Run], measured: Sequence[Run], comparisons: Sequence[Comparison], language: str
+) -> list[dict[str, Any]]:
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def add(rule: str, operator: str, detail: str, stack: Sequence[Place], index: int, warm: bool) -> None:
@@ -95,10 +100,11 @@ def _findings(runs: Sequence[Run], measured: Sequence[Run], comparisons: Sequenc
             row["index"] = min(row["index"], index)
             return
         about = RULES[rule]
+        title, why, fix = about.texts(language)
         rows[key] = {
             "rule": rule,
             "severity": about.severity,
-            "title": about.title,
+            "title": title,
             "operator": operator,
             "detail": detail,
             "where": _place(place),
@@ -106,8 +112,8 @@ def _findings(runs: Sequence[Run], measured: Sequence[Run], comparisons: Sequenc
             "count": 1,
             "warm_up_only": warm,
             "index": index,
-            "why": about.why,
-            "fix": about.fix,
+            "why": why,
+            "fix": fix,
             "pattern": about.pattern,
         }
 
@@ -164,7 +170,7 @@ def _device_of(inputs: Inputs) -> str:
     return "npu" if npu is not None and npu.is_available() else "cpu"
 
 
-def _failed(target: Target, error: Exception, run: Run) -> cli.CommandError:
+def _failed(target: Target, error: BaseException, run: Run) -> cli.CommandError:
     place = run.operators[-1].place if run.operators else None
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:

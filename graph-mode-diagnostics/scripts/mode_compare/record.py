@@ -17,10 +17,13 @@ MAX_CELLS = 200
 
 
 class Options:
-    """Tolerances and repeats of a comparison."""
+    """Tolerances, repeats and language of a comparison."""
 
-    def __init__(self, rtol: float | None, atol: float | None, valid_rows: int, repeats: int) -> None:
+    def __init__(
+        self, rtol: float | None, atol: float | None, valid_rows: int, repeats: int, language: str = "en"
+    ) -> None:
         self.rtol, self.atol, self.valid_rows, self.repeats = rtol, atol, valid_rows, repeats
+        self.language = language
 
 
 def compare_callable(plan: Plan, factory: Factory, options: Options) -> dict[str, Any]:
@@ -75,24 +78,14 @@ def _record(
 
     wrong = [cell for cell in cells if cell.difference.differs]
     first = min(wrong, key=lambda cell: cell.step) if wrong else None
-    about = CLASSES[verdict.value] if verdict is not None else None
     return {
         "schema": SCHEMA,
         "mode": mode,
+        "language": options.language,
         "target": target,
         "verdict": "equal" if verdict is None else "different",
         "torch": str(torch.__version__),
-        "class": None
-        if verdict is None or about is None
-        else {
-            "value": verdict.value,
-            "title": about.title,
-            "confidence": verdict.confidence,
-            "evidence": verdict.evidence,
-            "meaning": about.meaning,
-            "confirm": about.confirm,
-            "fix": about.fix,
-        },
+        "class": None if verdict is None else _class(verdict, options.language),
         "first": None
         if first is None
         else {"step": steps[first.step - 1], "output": first.name, **_difference(first.difference)},
@@ -115,6 +108,19 @@ def _record(
         },
         "valid_rows": options.valid_rows,
         "one_side_only": list(alone)[:50],
+    }
+
+
+def _class(verdict: Verdict, language: str) -> dict[str, Any]:
+    title, meaning, confirm, fix = CLASSES[verdict.value].in_language(language)
+    return {
+        "value": verdict.value,
+        "title": title,
+        "confidence": verdict.confidence,
+        "evidence": verdict.sentences(language),
+        "meaning": meaning,
+        "confirm": confirm,
+        "fix": fix,
     }
 
 

@@ -124,7 +124,7 @@ def _guarded(plan: Plan, mode: str, step: int, action: Callable[[], Any]) -> Any
         return action()
     except cli.CommandError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = cli.one_line(f"{type(error).__name__}: {error}", 240)
         when = f"step {step}" if step else "while the graph is made"
         hint = "run diagnose.py on the full stack" if mode != "eager" else "make it run eagerly first"
