@@ -123,6 +123,9 @@ class ExpressionReader:
     def project_function(self, module: Module, name: str) -> Function | None:
         raise NotImplementedError
 
+    def project_method(self, name: str) -> Function | None:
+        raise NotImplementedError
+
     def project_class(self, module: Module, name: str) -> Class | None:
         raise NotImplementedError
 
@@ -143,6 +146,9 @@ class ExpressionReader:
         if base.kind == "iterable" and node.attr in ("values", "indices") and base.detail == DEVICE:
             return DEVICE
         if name.startswith("self.") and name.count(".") == 1:
+            method = self.project_method(node.attr)
+            if method is not None:
+                return Value("function", method)
             self.emit(Event("load", node, name, value=UNKNOWN))
         if name.startswith("torch."):
             return self._definition(name)

@@ -6,7 +6,7 @@ import ast
 from typing import Iterator
 
 from .rule import rule
-from .trace import MANUAL, Event, Region, Trace, Value
+from .trace import MANUAL, Event, Region, Trace
 
 Hits = Iterator["tuple[Event, str]"]
 
@@ -93,12 +93,12 @@ def input_rebound(trace: Trace) -> Hits:
     """
     captures = find_captures(trace)
     for capture in captures:
-        replays = _replays(trace, capture)
-        if not replays:
-            continue
+        own = _replays(trace, capture)
+        kept = own or _replays_of_kept_graphs(trace, capture, captures)
         for position, event in enumerate(trace.events[capture.end + 1 :], capture.end + 1):
             if event.kind != "assign" or event.name not in capture.inputs or event.region is not None:
                 continue
+            replays = kept if event.name.startswith("self.") else own
             if not _same(event.frame, capture.frame, event.name) or event.path[-1:] == ("__init__",):
                 continue
             known = capture.inputs[event.name].value.on_device or event.name.startswith("self.")
@@ -112,6 +112,18 @@ def input_rebound(trace: Trace) -> Hits:
             recaptured = any(other.start > position and other.start < (later[-1] if later else 0) for other in captures)
             if later and not recaptured:
                 yield event, event.name
+
+
+def _replays_of_kept_graphs(trace: Trace, capture: Capture, captures: list[Capture]) -> list[tuple[int, Event]]:
+    """Return replays of a graph fetched from a table, when this capture's graph was put into one."""
+    graphs = {(other.frame, other.region.graph) for other in captures}
+    local = "." not in capture.region.graph
+    return [
+        (position, event)
+        for position, event in enumerate(trace.events)
+        if local and position > capture.end and event.kind == "call" and event.method == "replay"
+        if (event.frame, event.owner) not in graphs and event.frame != capture.frame
+    ]
 
 
 def _is_view(event: Event) -> bool:
@@ -171,9 +183,9 @@ def accumulation_by_rebinding(trace: Trace) -> Hits:
             yield event, event.name
 
 
-def _reads(node: ast.expr, name: str) -> bool:
-    """Say whether an expression computes from a name (a view or a slice of it is no computation)."""
-    if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+def _reads(node: ast.expr, name: str, plain: bool = False) -> bool:
+    """Say whether an expression computes from a name (a view or a slice of it is no computation, unless `plain`)."""
+    if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and not plain:
         return False
     if (
         isinstance(node, ast.Call)
@@ -349,8 +361,7 @@ def capture_without_warm_up(trace: Trace) -> Hits:
 
 def _is_module(event: Event) -> bool:
     """Say whether what is called is an nn.Module (or a Sequential of them)."""
-    inside = event.target.detail if event.target.kind == "iterable" else event.target
-    return isinstance(inside, Value) and inside.kind == "module"
+    return event.target.kind in ("module", "chain")
 
 
 @rule("G034", "python-state-frozen", "warning", "P-ACC-008", "`{}` changes at capture only; replays do not run Python")
@@ -377,15 +388,25 @@ def python_state_frozen(trace: Trace) -> Hits:
         region = event.region
         if region is None or not region.bare:
             continue
-        if event.kind == "assign":
+        counts = event.kind == "augassign" or (event.kind == "assign" and _counts_up(event))
+        if event.kind == "assign" and not counts:
             made_inside.add((event.frame, event.name))
-        elif event.kind == "augassign" and (event.frame, event.name) not in made_inside:
+        elif counts and (event.frame, event.name) not in made_inside:
             number = getattr(event.node, "value", None)
+            number = number.right if isinstance(number, ast.BinOp) else number
             plain = isinstance(number, ast.Constant) and isinstance(number.value, (int, float))
             kept = event.name.startswith("self.") or len(event.path) <= 1 or _outlives(event)
             python = event.receiver.kind in ("host", "none") or event.name.startswith("self.")
             if plain and kept and python and not event.receiver.on_device and "[]" not in event.name:
                 yield event, event.name
+
+
+def _counts_up(event: Event) -> bool:
+    """Say whether an assignment has the form `n = n + 1`."""
+    value = getattr(event.node, "value", None)
+    return (
+        isinstance(value, ast.BinOp) and isinstance(value.right, ast.Constant) and _reads(value.left, event.name, True)
+    )
 
 
 def _outlives(event: Event) -> bool:

@@ -14,7 +14,8 @@ class Value(NamedTuple):
     """What is known of an expression's value without running it.
 
     kind: device (a tensor on the NPU), mask (the same, boolean), cpu (a tensor on the host), host (any other Python
-    value), stream, event, graph, generator, module, function, tuple, none, unknown.
+    value), stream, event, graph, generator, module, chain (a container of modules), function, class, tuple, iterable,
+    none, unknown.
     """
 
     kind: str

@@ -73,7 +73,7 @@ def call_result(
     last = name.rpartition(".")[2]
     if receiver.kind in ("device", "mask", "cpu"):
         return _method_result(last, receiver, args, keywords)
-    if receiver.kind == "module" or (receiver.kind == "iterable" and last in _MODULE_METHODS):
+    if receiver.kind == "module" or (receiver.kind == "chain" and last in _MODULE_METHODS):
         return _module_result(last, receiver)
     if name.startswith(TENSOR_ROOTS) and "(" not in name:
         return _torch_result(name, last, args, keywords, default_device)

@@ -59,6 +59,9 @@ class Walker(ExpressionReader):
     def project_function(self, module: Module, name: str) -> Function | None:
         return self.project.function(module, name)
 
+    def project_method(self, name: str) -> Function | None:
+        return self.project.method(self.frame.owner, name) if self.frame.owner is not None else None
+
     def project_class(self, module: Module, name: str) -> Class | None:
         return self.project.class_named(module, name)
 
@@ -198,22 +201,24 @@ class Walker(ExpressionReader):
         if name in ("functools.partial", "partial") and event.args and event.args[0].kind == "function":
             return event.args[0]
         if container_of_modules(name):
-            return Value("iterable", self._module_inside(event.args))
+            return Value("chain", self._modules_inside(event.args))
         return self._follow(event, target)
 
-    def _module_inside(self, args: Sequence[Value]) -> Value:
-        for value in args:
-            found = self.element(value) if value.kind in ("tuple", "iterable") else value
-            if found.kind == "module":
-                return found
-        return Value("module")
+    def _modules_inside(self, args: Sequence[Value]) -> list[Value]:
+        """Return the modules that a container is made of, once each."""
+        parts = [part for value in args for part in (value.items or [self.element(value), value])]
+        modules = [part for part in parts if part.kind == "module"]
+        return list({id(part.detail): part for part in modules}.values()) or [Value("module")]
 
     def _follow(self, event: Event, target: Value) -> Value:
         """Enter the called function when it is in the given files and matters here."""
         function: Function | None = None
         instance, values = UNKNOWN, event.args
-        if target.kind == "iterable" and isinstance(target.detail, Value) and target.detail.kind == "module":
-            target = target.detail  # a Sequential is called like the modules in it
+        if target.kind == "chain":
+            # A Sequential calls its modules one after the other; each takes what the one before gave.
+            for item in target.items:
+                self._follow(event, item)
+            return DEVICE if any(value.on_device for value in event.args) else UNKNOWN
         if target.kind == "function" and isinstance(target.detail, Function):
             function = target.detail
         elif target.kind == "class" and isinstance(target.detail, Class):
