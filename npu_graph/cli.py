@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, Callable, NamedTuple, NoReturn, Sequence
+from typing import IO, Any, Callable, NamedTuple, NoReturn, Sequence
 
 # Exit codes (the same in every script).
 DONE = 0
@@ -28,6 +28,12 @@ EXIT_CODES_HELP = (
 MAX_INPUT_BYTES = 16 * 1024 * 1024
 # Text output that an agent's shell tool would otherwise cut at a place of its own choosing.
 MAX_OUTPUT_BYTES = 20 * 1024
+
+# An evidence bundle (check_graph_health.py --bundle): its texts and logs are read; what is JSON or Markdown in it
+# explains rather than shows.
+ZIP_MAGIC = b"PK\x03\x04"
+BUNDLE_TEXTS = (".txt", ".log")
+MAX_BUNDLE_MEMBERS = 100
 
 DEBUG_VARIABLE = "NPU_GRAPH_DEBUG"
 
@@ -109,12 +115,21 @@ def run(main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None 
 def read_inputs(names: Sequence[str], limit: int = MAX_INPUT_BYTES) -> list[InputText]:
     """Read each named file, or standard input for `-`, bounded to `limit` bytes (head and tail kept).
 
+    A zip file is an evidence bundle: each text and log in it is one input, and all together are bounded.
+
     Raises:
         CommandError: exit code 3 when a name cannot be read, or nothing but white space was found.
     """
     if names.count("-") > 1:
         raise CommandError("'-' (standard input) was given twice; give it once", USAGE)
-    inputs = [_read_stdin(limit) if name == "-" else _read_file(name, limit) for name in names]
+    inputs: list[InputText] = []
+    for name in names:
+        if name == "-":
+            inputs.append(_read_stdin(limit))
+        elif _is_bundle(name):
+            inputs += _read_bundle(name, limit)
+        else:
+            inputs.append(_read_file(name, limit))
     if not any(item.text.strip() for item in inputs):
         raise CommandError("the input is empty; paste the full stack or log excerpt", NO_INPUT)
     return inputs
@@ -123,18 +138,63 @@ def read_inputs(names: Sequence[str], limit: int = MAX_INPUT_BYTES) -> list[Inpu
 def _read_stdin(limit: int) -> InputText:
     if sys.stdin is None or sys.stdin.isatty():
         raise CommandError("'-' reads standard input, but nothing is piped in; pipe a stack or name a file", NO_INPUT)
-    source = sys.stdin.buffer
+    head, tail, dropped = _head_and_tail(sys.stdin.buffer, limit)
+    return InputText("-", _decode(head, tail, dropped, "standard input"), dropped)
+
+
+def _head_and_tail(source: IO[bytes], limit: int, most: int = sys.maxsize) -> tuple[bytes, bytes, int]:
+    """Return the first and the last `limit` / 2 bytes of a stream, and how many in between were left out.
+
+    Args:
+        most: stop after so many bytes; the end is then the end of what was read.
+    """
     head = source.read(limit // 2)
-    tail, dropped = b"", 0
-    while True:
+    tail, dropped, seen = b"", 0, len(head)
+    while seen < most:
         block = source.read(1 << 20)
         if not block:
             break
+        seen += len(block)
         tail += block
         if len(tail) > limit // 2:
             dropped += len(tail) - limit // 2
             tail = tail[-(limit // 2) :]
-    return InputText("-", _decode(head, tail, dropped, "standard input"), dropped)
+    return head, tail, dropped
+
+
+def _is_bundle(name: str) -> bool:
+    try:
+        path = Path(name)
+        if not path.is_file():  # a pipe must not be opened here: its reader would take its first bytes away
+            return False
+        with path.open("rb") as source:
+            return source.read(len(ZIP_MAGIC)) == ZIP_MAGIC
+    except (OSError, ValueError):
+        return False  # _read_file says what is wrong with the name
+
+
+def _read_bundle(name: str, limit: int) -> list[InputText]:
+    """Read the texts of a zip, each bounded to its share; a member that unpacks without end is cut."""
+    import zipfile  # few runs need it, and it doubles the start of a script
+    import zlib
+
+    try:
+        with zipfile.ZipFile(name) as archive:
+            members = [item for item in archive.infolist() if item.filename.lower().endswith(BUNDLE_TEXTS)]
+            members = members[:MAX_BUNDLE_MEMBERS]
+            inputs = []
+            for item in members:
+                share = limit // len(members)
+                with archive.open(item) as source:
+                    head, tail, dropped = _head_and_tail(source, share, 4 * share)
+                label = f"{name}:{one_line(item.filename, 100)}"
+                inputs.append(InputText(label, _decode(head, tail, dropped, label), dropped))
+    except (zipfile.BadZipFile, zlib.error, OSError, RuntimeError, EOFError, ValueError) as error:
+        detail = one_line(str(error), 100)
+        raise CommandError(f"{name} is no readable zip: {detail}; unpack it and name the files", NO_INPUT) from None
+    if not inputs:
+        raise CommandError(f"{name} holds no .txt or .log file; name a log, or an evidence bundle", NO_INPUT)
+    return inputs
 
 
 def _read_file(name: str, limit: int) -> InputText:

@@ -7,10 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import DIAGNOSE, ROOT, find_pythons, run_script
+from support import DIAGNOSE, ROOT, find_pythons, run_script
 
 PARTS = (
     "graph-mode-expert",
@@ -96,16 +97,47 @@ def test_from_another_directory_with_a_locale_that_is_not_utf8(tmp_path: Path) -
     assert "命中已知模式" in result.stdout.decode("utf-8")
 
 
-def test_from_a_read_only_copy_with_spaces_in_its_path(tmp_path: Path) -> None:
-    copy = tmp_path / "my skills" / "npu-graph-skill"
-    shutil.copytree(
-        ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "tests", "__pycache__", ".*_cache", "shared")
-    )
-    for path in [copy, *copy.rglob("*")]:
-        path.chmod(path.stat().st_mode & ~0o222)
-    command = [sys.executable, "-I", "-S", str(copy / DIAGNOSE), str(EXAMPLE)]
-    result = subprocess.run(command, capture_output=True, cwd=tmp_path, check=False)
-    for path in [copy, *copy.rglob("*")]:
-        path.chmod(path.stat().st_mode | 0o200)
-    assert result.returncode == 0, result.stderr
-    assert not list(copy.rglob("__pycache__")) or os.geteuid() == 0
+def ordinary_user() -> tuple[str, dict]:
+    """Return a Python and process options of a user whom permission bits bind: root goes past them."""
+    if os.name != "posix" or os.geteuid() != 0:
+        return sys.executable, {}
+    system = "/usr/bin/python3"
+    if not Path(system).exists():
+        pytest.skip("running as root, and no Python that another user could start")
+    return system, {"user": 65534, "group": 65534, "extra_groups": []}
+
+
+def test_from_a_read_only_copy_with_spaces_in_its_path() -> None:
+    python, options = ordinary_user()
+    with tempfile.TemporaryDirectory(prefix="read only ") as folder:
+        copy = Path(folder) / "my skills" / "npu-graph-skill"
+        shutil.copytree(
+            ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv*", "tests", "__pycache__", ".*_cache", "shared")
+        )
+        for path in [Path(folder), *Path(folder).rglob("*")]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        try:
+            for command in ((DIAGNOSE, str(copy / EXAMPLE.relative_to(ROOT))), ("knowledge/scripts/kb.py", "check")):
+                call = [python, str(copy / command[0]), *command[1:]]
+                result = subprocess.run(call, capture_output=True, cwd="/", check=False, **options)
+                assert result.returncode == 0, result.stderr
+            record = [
+                "record",
+                "--stage",
+                "capture",
+                "--layer",
+                "L4",
+                "--owner",
+                "user_code",
+                "--symptom",
+                "new text 107999",
+                "--verify",
+                "ran",
+            ]
+            call = [python, str(copy / "knowledge/scripts/kb.py"), *record]
+            refused = subprocess.run(call, capture_output=True, text=True, cwd="/proc", check=False, **options)
+            assert refused.returncode == 4
+            assert refused.stderr.count("\n") == 1
+        finally:
+            for path in [Path(folder), *Path(folder).rglob("*")]:
+                path.chmod(0o755)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, run_script
+from support import ROOT, run_script
 
 SUB_SKILLS = ("graph-mode-expert", "graph-mode-diagnostics", "graph-log-analyzer", "graph-perf", "graph-mcp")
 SKILL_FILES = [Path("SKILL.md"), *(Path(name) / "SKILL.md" for name in SUB_SKILLS)]
@@ -19,7 +19,8 @@ ROUTER_LINES, SUB_LINES, ROUTER_TOKENS = 150, 200, 2000
 # A token is rarely shorter than this many bytes of English text with code in it.
 BYTES_PER_TOKEN = 3
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-_COMMAND = re.compile(r"python3? (?:<[^>]+>/)?([\w./-]+\.py)((?: [^`|\n]+)?)")
+# A client's settings need an absolute path; the part after the bundle's name is checked.
+_COMMAND = re.compile(r"python3? (?:<[^>]+>/|/absolute/path/npu-graph-skill/)?([\w./-]+\.py)((?: [^`|\n]+)?)")
 _FORBIDDEN = re.compile(r"\$\{CLAUDE|\$ARGUMENTS|\$\{?CLAUDE_SKILL_DIR|^!`", re.MULTILINE)
 
 

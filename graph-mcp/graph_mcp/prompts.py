@@ -50,7 +50,7 @@ PROMPTS = (
         "Find the first failure in log files too large to paste.",
         (("paths", "files or folders, separated by spaces", True),),
         "Find the first failure in these logs: {paths}\n"
-        "1. Call the log tool of this server if it lists one, else npu_graph_diagnose with {{\"files\": [...]}}.\n"
+        "1. Call npu_graph_parse_log with these paths.\n"
         "2. Report the first failure with its line, the processes that only repeat it, and what the log cannot show.\n"
         "3. Give the excerpt around it to npu_graph_diagnose.\n" + _RULES,
     ),
@@ -61,7 +61,7 @@ PROMPTS = (
         (("question", "what is slow, and how it was measured", True), ("profile", "profile folder, if there is one", False)),
         "Question: {question}\nProfile: {profile}\n"
         "1. Without a profile, call npu_graph_diagnose with the question and ask for what it lists under `missing`.\n"
-        "2. With a profile, call the profile tool of this server if it lists one.\n"
+        "2. With a profile, call npu_graph_analyze_profile; with one of eager mode too, pass it as `against`.\n"
         "3. Tell facts from attributions; give every conclusion its number, unit and sample size.\n" + _RULES,
     ),
 )  # fmt: skip

@@ -10,11 +10,12 @@ import threading
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
-from graph_mcp import prompts, resources, tools
-from graph_mcp.arguments import find_problem
-from graph_mcp.jobs import Job
-from graph_mcp.roots import RefusedPathError, resolve_below
-from graph_mcp.wire import (
+from . import prompts, resources, tools
+from .arguments import find_problem
+from .jobs import Job
+from .roots import RefusedPathError, resolve_below
+from .tool import ArgumentError, Tool
+from .wire import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -230,7 +231,7 @@ class Server:
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         try:
             job = self._make_job(tool, params.get("arguments", {}))
-        except (tools.ArgumentError, RefusedPathError) as problem:
+        except (ArgumentError, RefusedPathError) as problem:
             self._send_result(identity, _failed(str(problem)), modern)
             return
         with self._lock:
@@ -242,16 +243,16 @@ class Server:
         call = (identity, tool, job, token, modern)
         threading.Thread(target=self._run_call, args=call, daemon=True).start()
 
-    def _make_job(self, tool: tools.Tool, arguments: Any) -> Job:
+    def _make_job(self, tool: Tool, arguments: Any) -> Job:
         problem = find_problem(tool.input_schema, arguments)
         if problem:
-            raise tools.ArgumentError(f"{problem}. Correct form: {_example(tool)}")
+            raise ArgumentError(f"{problem}. Correct form: {_example(tool)}")
         if not tool.read_only and not self._allow_record:
-            raise tools.ArgumentError("this server was started read-only; start it with --allow-record to record cases")
+            raise ArgumentError("this server was started read-only; start it with --allow-record to record cases")
         call = tool.invocation(arguments, lambda name: resolve_below(self._roots, name, directories=True))
         return Job(tool.script, call.arguments, call.standard_input, self._seconds)
 
-    def _run_call(self, identity: Any, tool: tools.Tool, job: Job, token: Any, modern: bool) -> None:
+    def _run_call(self, identity: Any, tool: Tool, job: Job, token: Any, modern: bool) -> None:
         def progress(seconds: float) -> None:
             params = {"progressToken": token, "progress": round(seconds, 1), "message": f"{tool.name} is running"}
             self._output.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
@@ -288,12 +289,12 @@ def _get_prompt(params: dict[str, Any]) -> dict[str, Any]:
     return prompts.render_prompt(prompt, values)
 
 
-def _tool_result(tool: tools.Tool, outcome: Any) -> dict[str, Any]:
+def _tool_result(tool: Tool, outcome: Any) -> dict[str, Any]:
     import json
 
     if outcome.ended:
         return _failed(f"{tool.name} was {outcome.ended}; narrow the input")
-    if outcome.code not in tools.ANSWERS:
+    if outcome.code not in tool.answers:
         return _failed(outcome.error or f"{tool.name} ended with exit code {outcome.code}")
     try:
         record = json.loads(outcome.output)
@@ -307,7 +308,7 @@ def _failed(message: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": message}], "isError": True}
 
 
-def _example(tool: tools.Tool) -> str:
+def _example(tool: Tool) -> str:
     parts = [
         f'"{name}": {schema["type"]}' + ("" if name in tool.input_schema["required"] else " (optional)")
         for name, schema in tool.input_schema["properties"].items()

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from graph_mcp.jobs import BUNDLE, Job
+from .jobs import BUNDLE, Job
 
 SCHEME = "npu-graph://"
 PAGE = 50

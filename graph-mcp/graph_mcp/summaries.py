@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 MAX_SUMMARY = 8000
+SHOWN_ITEMS = 5
 
 
 def diagnosis(record: dict[str, Any]) -> str:
@@ -45,8 +46,17 @@ def record(answer: dict[str, Any]) -> str:
 
 
 def generic(answer: dict[str, Any]) -> str:
-    """Summarise any record by its scalar fields."""
-    return _lines(f"{key}: {value}" for key, value in answer.items() if isinstance(value, (str, int, float, bool)))
+    """Summarise any record: its scalar fields, and the first entries of what it lists."""
+    rows: list[str] = []
+    for key, value in answer.items():
+        if isinstance(value, dict):
+            rows.append(f"{key}: {_flat(value)}")
+        elif isinstance(value, list):
+            rows += [f"{key}: {_flat(item) if isinstance(item, dict) else item}" for item in value[:SHOWN_ITEMS]]
+            rows.append(f"{key}: {len(value) - SHOWN_ITEMS} more" if len(value) > SHOWN_ITEMS else "")
+        elif value is not None and value != "":
+            rows.append(f"{key}: {value}")
+    return _lines(rows)
 
 
 def _flat(item: dict[str, Any]) -> str:

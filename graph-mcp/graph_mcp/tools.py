@@ -1,61 +1,14 @@
-"""The tools: name, schemas, annotations, and the script of the bundle that each one runs."""
+"""The table of tools: name, schemas, and how arguments become a call of one of the bundle's scripts."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Sequence
 
-from graph_mcp import summaries
+from . import summaries
+from .tool import ArgumentError, Invocation, Resolve, Tool
 
 MAX_TEXT = 2_000_000
 MAX_FILES = 32
-# Exit codes of the scripts (design section 4): 0 and 1 are answers, the others are errors.
-ANSWERS = (0, 1)
-
-Resolve = Callable[[str], str]
-
-
-class Invocation(NamedTuple):
-    """What to run: options and values for the script, and text for its input."""
-
-    arguments: list[str]
-    standard_input: str = ""
-
-
-class Tool(NamedTuple):
-    """One tool of the server."""
-
-    name: str
-    title: str
-    description: str
-    script: str
-    input_schema: dict[str, Any]
-    schema_id: str
-    invocation: Callable[[dict[str, Any], Resolve], Invocation]
-    summary: Callable[[dict[str, Any]], str]
-    read_only: bool = True
-    idempotent: bool = True
-
-    def as_listing(self) -> dict[str, Any]:
-        """Return the tool as `tools/list` shows it."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "inputSchema": self.input_schema,
-            "outputSchema": {
-                "type": "object",
-                "properties": {"schema": {"type": "string", "const": self.schema_id}},
-                "required": ["schema"],
-                "additionalProperties": True,
-            },
-            "annotations": {
-                "title": self.title,
-                "readOnlyHint": self.read_only,
-                "destructiveHint": False,
-                "idempotentHint": self.idempotent,
-                "openWorldHint": False,
-            },
-        }
 
 
 def _string(description: str, **limits: Any) -> dict[str, Any]:
@@ -66,6 +19,10 @@ def _object(required: Sequence[str] = (), **properties: dict[str, Any]) -> dict[
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
+def _count(description: str) -> dict[str, Any]:
+    return {"type": "integer", "description": description, "minimum": 0, "maximum": 100_000}
+
+
 _LANGUAGE = _string("language of the answer: en or zh (default: that of the text)", enum=["en", "zh"])
 _FILES = {
     "type": "array",
@@ -74,10 +31,6 @@ _FILES = {
     "minItems": 1,
     "maxItems": MAX_FILES,
 }
-
-
-class ArgumentError(Exception):
-    """Arguments that fit the schema and still make no call; the message shows the correct form."""
 
 
 def _language(arguments: dict[str, Any]) -> list[str]:
@@ -126,6 +79,52 @@ def _record(arguments: dict[str, Any], _: Resolve) -> Invocation:
     return Invocation([*options, "--symptom-file", "-"], arguments["symptom"])
 
 
+def _locate_source(arguments: dict[str, Any], resolve: Resolve) -> Invocation:
+    options = ["--output", "json", *_language(arguments)]
+    if arguments.get("torch_npu"):
+        options.append(f"--torch-npu={arguments['torch_npu']}")
+    if arguments.get("source_folder"):
+        options.append(f"--source={resolve(arguments['source_folder'])}")
+    return Invocation([*options, "-"], arguments["text"])
+
+
+def _check_health(arguments: dict[str, Any], _: Resolve) -> Invocation:
+    options = ["--output", "json"]
+    if arguments.get("only"):
+        options.append(f"--only={arguments['only']}")
+    if "device" in arguments:
+        options.append(f"--device={arguments['device']}")
+    return Invocation([*options, "--redact"] if arguments.get("redact") else options)
+
+
+def _parse_log(arguments: dict[str, Any], resolve: Resolve) -> Invocation:
+    options = ["--output", "json", *_language(arguments)]
+    for name in ("since", "until", "rank"):
+        if arguments.get(name):
+            options.append(f"--{name}={arguments[name]}")
+    return Invocation([*options, "--", *(resolve(name) for name in arguments["paths"])])
+
+
+def _analyze_profile(arguments: dict[str, Any], resolve: Resolve) -> Invocation:
+    options = ["--output", "json"]
+    if arguments.get("against"):
+        options.append(f"--against={resolve(arguments['against'])}")
+    return Invocation([*options, "--", resolve(arguments["folder"])])
+
+
+def _capture_budget(arguments: dict[str, Any], _: Resolve) -> Invocation:
+    options = ["--output", "json"]
+    if arguments.get("command", "").startswith("@"):
+        raise ArgumentError("'command' is the command line itself; a file is not read here")
+    for name, value in arguments.items():
+        option = "--" + name.replace("_", "-")
+        if value is True:
+            options.append(option)
+        elif value is not False:
+            options.append(f"{option}={value}")
+    return Invocation(options)
+
+
 _SHORT = {"minLength": 1, "maxLength": 4000}
 _LINES = {"type": "array", "items": {"type": "string", **_SHORT}, "maxItems": 20}
 
@@ -171,9 +170,104 @@ TOOLS: tuple[Tool, ...] = (
             query=_string("words or an error text", minLength=1, maxLength=100_000),
             limit={"type": "integer", "description": "how many of each at most", "minimum": 1, "maximum": 50},
         ),
-        "npu-graph/kb-search/1",
+        "npu-graph/search/1",
         _search,
         summaries.search,
+    ),
+    Tool(
+        "npu_graph_locate_source",
+        "Locate an error text in torch_npu's source",
+        "File, function and line in the user's torch_npu release for an error text, a message or a stack frame, also "
+        "behind compiler_depend.ts; infers the release from a stack when none is given.",
+        "graph-mode-expert/scripts/locate_source.py",
+        _object(
+            ["text"],
+            text=_string("an error text, a frame or a stack", minLength=1, maxLength=200_000),
+            torch_npu=_string("wheel version or release of the user, such as 2.10.0 or 26.0.0", maxLength=40),
+            source_folder=_string("a checkout or site-packages below the allowed folders", maxLength=1000),
+            language=_LANGUAGE,
+        ),
+        "npu-graph/source/1",
+        _locate_source,
+        summaries.generic,
+    ),
+    Tool(
+        "npu_graph_check_health",
+        "Check the host for graph mode",
+        "Whether this host can run graph mode: CANN, PyTorch, torch_npu, devices, NPUGraph API, variables, a real capture "
+        "and replay, memory. Runs on the machine where the server runs.",
+        "graph-mode-expert/scripts/check_graph_health.py",
+        _object(
+            only=_string("groups to run, separated by commas", maxLength=200),
+            device={"type": "integer", "description": "device to use", "minimum": 0, "maximum": 1023},
+            redact={"type": "boolean", "description": "hide host names, addresses, users and serial numbers"},
+        ),
+        "npu-graph/health/1",
+        _check_health,
+        summaries.generic,
+        answers=(0, 1, 4),
+    ),
+    Tool(
+        "npu_graph_parse_log",
+        "Find the first failure in large NPU logs",
+        "Reads plog, torch_npu, vLLM-Ascend, SGLang, xLLM and torchair logs of any size: first failure across ranks, graph "
+        "captures and replays, anomalies, error clusters, and what the logs cannot show.",
+        "graph-log-analyzer/scripts/parse_npu_logs.py",
+        _object(
+            ["paths"],
+            paths={**_FILES, "description": "files or folders below the allowed folders"},
+            since=_string("leave out what is earlier, such as 2026-01-31 08:00:00", maxLength=40),
+            until=_string("leave out what is later", maxLength=40),
+            rank=_string("only this rank, such as 3 or TP1", maxLength=40),
+            language=_LANGUAGE,
+        ),
+        "npu-graph/log/1",
+        _parse_log,
+        summaries.generic,
+    ),
+    Tool(
+        "npu_graph_analyze_profile",
+        "Analyse a profile of a graph-mode run",
+        "What a torch_npu or msprof profile shows: device busy and free time, kernels inside and outside replays, gaps, and "
+        "with `against` what graph mode changed; facts and attributions apart.",
+        "graph-perf/scripts/analyze_profile.py",
+        _object(
+            ["folder"],
+            folder=_string("folder of the profile below the allowed folders", minLength=1, maxLength=1000),
+            against=_string("profile of the same work without graph mode", minLength=1, maxLength=1000),
+        ),
+        "npu-graph/profile/1",
+        _analyze_profile,
+        summaries.generic,
+    ),
+    Tool(
+        "npu_graph_capture_budget",
+        "Graphs, streams and padding before a service starts",
+        "How many graphs and streams a configuration captures, whether it fits the device (207005, 207008, EL0009), which "
+        "sizes to keep, and what padding costs.",
+        "graph-perf/scripts/capture_budget.py",
+        _object(
+            command=_string("a vllm serve command line", maxLength=20_000),
+            mode=_string(
+                "cudagraph_mode", enum=["PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE", "NONE"]
+            ),
+            sizes=_string("capture sizes, such as 1,2,4,8", maxLength=4000),
+            batches=_string("batch sizes with weights, such as 1:500,8:100", maxLength=20_000),
+            layers=_count("hidden layers of the model"),
+            tp=_count("tensor-parallel size"),
+            dp=_count("data-parallel size"),
+            pp=_count("pipeline-parallel size"),
+            max_num_seqs=_count("most requests per step"),
+            speculative_tokens=_count("speculative tokens per step"),
+            moe={"type": "boolean", "description": "the model has experts"},
+            expert_parallel={"type": "boolean", "description": "expert parallelism is on"},
+            aiv={"type": "boolean", "description": "HCCL_OP_EXPANSION_MODE=AIV"},
+            hdk=_string("driver package version", maxLength=40),
+            cann=_string("CANN version", maxLength=40),
+        ),
+        "npu-graph/capture-budget/1",
+        _capture_budget,
+        summaries.generic,
     ),
     Tool(
         "npu_graph_record_case",

@@ -8,25 +8,9 @@ from typing import Any, Sequence
 from npu_graph.diagnosis.error_lines import CallSite
 from npu_graph.diagnosis.first_cause import Failure
 from npu_graph.patterns import Pattern
+from npu_graph.source_map import LOST_NAME, Match, Place, Release, SourceMap
 
 MAX_ANCHORS = 6
-_LOST_NAME = "compiler_depend.ts"
-# The functions of torch_npu's graph core by which a lost file name is found again
-# (Ascend/pytorch v2.12.0 torch_npu/csrc/core/npu/NPUGraph.cpp and torch_npu/csrc/npu/Graph.cpp).
-_FILE_OF_FUNCTION = dict.fromkeys(
-    (
-        "capture_begin",
-        "capture_end",
-        "replay",
-        "reset",
-        "pool",
-        "graph_task_group_begin",
-        "graph_task_group_end",
-        "graph_task_update_begin",
-        "graph_task_update_end",
-    ),
-    "torch_npu/csrc/core/npu/NPUGraph.cpp",
-)
 _REPOSITORIES = (
     (re.compile(r"torch_npu/(?:csrc/aten/ops|op_plugin)/"), "Ascend/op-plugin"),
     (re.compile(r"torch_npu/dynamo/torchair|torchair/"), "Ascend/torchair"),
@@ -42,14 +26,33 @@ _KNOWN_ROOT = re.compile(r"(?:torch_npu|vllm_ascend|vllm|sglang|torch)/(?:[\w.-]
 
 
 def find_anchors(
-    primary: Failure | None, sites: Sequence[CallSite], pattern: Pattern | None, version: str | None
+    primary: Failure | None,
+    sites: Sequence[CallSite],
+    pattern: Pattern | None,
+    version: str | None,
+    source_map: SourceMap | None = None,
+    releases: Sequence[Release] = (),
 ) -> list[dict[str, Any]]:
-    """Return where to read on: the report's own call sites and frames (exact), then the pattern's sources."""
+    """Return where to read on: the report's own call sites and frames (exact), the raise site, the pattern's sources.
+
+    Args:
+        primary: the first cause.
+        sites: torch_npu call sites of the report.
+        pattern: the established pattern.
+        version: torch_npu as the report states it.
+        source_map: by which a lost file name is found again, and a message's line in a release.
+        releases: the releases that the report can be about; one or several with the same line make it exact.
+    """
     anchors: list[dict[str, Any]] = []
+    source_map = source_map or SourceMap()
     text = primary.text if primary is not None else ""
     for site in sites:
         if not site.code or primary is None or f":{site.file_line} " in text:
-            anchors.append(_of_site(site, version))
+            anchors.append(_of_site(site, version, source_map, releases))
+    raised: list[dict[str, Any]] = []
+    if primary is not None and not anchors:
+        raised = _of_message(f"{primary.type}: {text or primary.message}", source_map, releases)
+    anchors += raised
     for frame in reversed(primary.frames if primary is not None else []):
         repository = _repository(frame.file)
         if repository != "pytorch/pytorch" or not anchors:
@@ -59,20 +62,58 @@ def find_anchors(
             found = _SOURCE.fullmatch(source)
             if found:
                 repository, revision, file, line, function = found.groups()
-                anchors.append(_anchor(repository, file, function or "", int(line) if line else None, revision, False))
+                if any(item["exact"] and item["file"] == file and item["function"] == function for item in anchors):
+                    continue  # the same place, already known to the line
+                anchors.append(
+                    _of_source(file, function or "", source_map, releases)
+                    or _anchor(repository, file, function or "", int(line) if line else None, revision, False)
+                )
     distinct = {(item["file"], item["function"], item["line"]): item for item in reversed(anchors)}
     return [item for item in anchors if distinct.get((item["file"], item["function"], item["line"])) is item][
         :MAX_ANCHORS
     ]
 
 
-def _of_site(site: CallSite, version: str | None) -> dict[str, Any]:
-    if site.file.endswith(_LOST_NAME):
-        file = _FILE_OF_FUNCTION.get(site.function)
+def _of_site(site: CallSite, version: str | None, source_map: SourceMap, releases: Sequence[Release]) -> dict[str, Any]:
+    if site.file.endswith(LOST_NAME):
+        place = Place(site.function, "", site.file_line, site.call, "")
+        release_id = releases[0].id if releases else ""
+        files = {match.row.file for match in source_map.match_place(place, release_id)}
         # The printed line belongs to the real file, so it stays exact once the file is known.
-        return _anchor("Ascend/pytorch", file or _LOST_NAME, site.function, site.file_line, version, file is not None)
+        file = files.pop() if len(files) == 1 else LOST_NAME
+        return _anchor("Ascend/pytorch", file, site.function, site.file_line, version, file != LOST_NAME)
     file = _relative(site.file.replace("../", ""))
     return _anchor(_repository(file), file, site.function, site.file_line, version, True)
+
+
+def _of_message(text: str, source_map: SourceMap, releases: Sequence[Release]) -> list[dict[str, Any]]:
+    """Return the place that raises the message: exact when every release in question has it at one line."""
+    matches = source_map.match_text(text, releases[0].id if releases else "")
+    if not matches or (len(matches) > 1 and matches[1].score == matches[0].score):
+        return []
+    return [_of_match(matches[0], source_map, releases)]
+
+
+def _of_source(file: str, function: str, source_map: SourceMap, releases: Sequence[Release]) -> dict[str, Any] | None:
+    """Return a pattern's source at the user's release, when the map knows one site of that function alone."""
+    if not releases or not function:
+        return None
+    rows = [
+        row
+        for row in source_map.rows
+        if row.file == file and row.function == function and source_map.lines_in(row, releases[0].id)
+    ]
+    return _of_match(Match(rows[0], None, 0.0), source_map, releases) if len(rows) == 1 else None
+
+
+def _of_match(match: Match, source_map: SourceMap, releases: Sequence[Release]) -> dict[str, Any]:
+    row = match.row
+    lines = {source_map.lines_in(row, release.id) for release in releases}
+    alone = len(lines) == 1 and all(len(numbers) == 1 for numbers in lines)
+    line = min(lines)[0] if alone else None
+    measured = all(source_map.is_measured(row, release) for release in releases)
+    version = " or ".join(dict.fromkeys(release.release for release in releases)) or None
+    return _anchor(_repository(row.file), row.file, row.function, line, version, alone and measured)
 
 
 def _anchor(

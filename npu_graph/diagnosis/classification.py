@@ -81,14 +81,15 @@ _STAGE_CLUES = _clues(
     ("performance", 3, r"no (?:gain|benefit|speed-?up|improvement)|没有收益|无收益|per (?:decode )?step.{0,20}\bms\b|\bms\b.{0,20}per (?:decode )?step"),
 )  # fmt: skip
 
+# The reporter ruled graph mode out.
+RULED_OUT = re.compile(
+    r"(?<!with and )without (?:an? )?npu ?graph|not (?:related to|caused by) (?:acl|npu)?graph|\bno graphs?,"
+    r"|(?:fails|hangs|wrong|garbled|same error|problems?|also) (?:too )?(?:in|with|on|under) (?:eager|--enforce-eager|--disable-cuda-graph)"
+    r"|eager(?: mode)? (?:fails|hangs|also|too|has the same)|与图模式无关|(?:没有?|未)(?:用|使用|开启?)(?:过)?图|eager.{0,6}(?:也|同样)(?!.{0,6}(?:没|正常|ok|可以|好|通过|正确))"
+)
 # Reasons to say that graph mode plays no part, each with what it means.
 _NOT_GRAPH = (
-    # The reporter ruled graph mode out.
-    re.compile(
-        r"(?<!with and )without (?:an? )?npu ?graph|not (?:related to|caused by) (?:acl|npu)?graph|\bno graphs?,"
-        r"|(?:fails|hangs|wrong|garbled|same error|problems?|also) (?:too )?(?:in|with|on|under) (?:eager|--enforce-eager|--disable-cuda-graph)"
-        r"|eager(?: mode)? (?:fails|hangs|also|too|has the same)|与图模式无关|eager.{0,6}(?:也|同样)(?!.{0,6}(?:没|正常|ok|可以|好|通过|正确))"
-    ),
+    RULED_OUT,
     # The failing command itself switches graph mode off.
     re.compile(
         r"(?:vllm serve|api_server|launch_server) [^\n]{0,600}--(?:enforce-eager|disable-cuda-graph)\b|,\s?enforce_eager=true,"
@@ -217,9 +218,10 @@ def decide_owner(text: str, primary: Failure | None, pattern: Pattern | None, la
     by_code = _code_owner(text, primary)
     if pattern is not None:
         owners = pattern.owners
+        sure = _UNPROVEN_OWNER if _UNPROVEN.search(pattern.fields.get("Cause", "").lower()) else _PATTERN_OWNER
         if {"user_code", "framework"} <= set(owners) and owners[0] in ("user_code", "framework"):
-            return Finding(by_code if by_code in owners else owners[0], 0.85, [])
-        return Finding(pattern.owner, 0.85, [])
+            return Finding(by_code if by_code in owners else owners[0], sure, [])
+        return Finding(pattern.owner, sure, [])
     if primary is not None:
         low = f"{primary.type} {primary.text}".lower()
         for owner, expression in _OWNER_WORDS:
@@ -229,6 +231,10 @@ def decide_owner(text: str, primary: Failure | None, pattern: Pattern | None, la
         return Finding(by_code, 0.6 if layer in ("L0", "L1") else 0.5, [])
     return Finding("unknown", 0.0, [])
 
+
+# A pattern whose own text says that its cause is open names an owner with less confidence.
+_UNPROVEN = re.compile(r"not established|not proven|unproven|likely, not")
+_PATTERN_OWNER, _UNPROVEN_OWNER = 0.85, 0.5
 
 # For a failure without a pattern: the words of the first cause that name an owner by themselves.
 _OWNER_WORDS = (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Sequence
+
+from npu_graph.source_map import CERTAIN, Place, Release, SourceMap
 
 _VERSION = r"v?(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+]?(?:rc|RC|post|dev|beta|alpha|a|b|cpu|T|SPC)[\w.]{0,24}){0,3})"
 # (key, expression): the first that matches wins, so exact spellings stand before loose ones.
@@ -57,6 +59,37 @@ def find_environment(text: str) -> dict[str, Any]:
     environment["framework"] = _find_framework(text)
     environment["variables"] = {name: value.rstrip(",;.") for name, value in _VARIABLE.findall(text)}
     return environment
+
+
+def find_releases(
+    environment: dict[str, Any], places: Sequence[Place], source_map: SourceMap
+) -> tuple[list[Release], dict[str, Any] | None]:
+    """Return the torch_npu releases that the report can be about, and the record's `torch_npu_inferred`.
+
+    The second is None when the lines of the stack say nothing, or only what the report states anyway. A stated
+    version is believed for the lines, unless the stack contradicts it for certain.
+    """
+    stated, exact = source_map.find_release(environment["torch_npu"] or "", environment["torch"] or "")
+    found = source_map.infer_release(places, environment["torch"] or (stated[0].pytorch if len(stated) == 1 else ""))
+    if found is None:
+        return (stated if exact else []), None
+    fits = [release for release in stated if release.id in found.ids]
+    if fits and not found.against:
+        return fits, None
+    releases = [source_map.releases[release_id] for release_id in found.ids]
+    inferred = {
+        "value": found.value or None,
+        "sure": found.sure,
+        "from": found.evidence,
+        "not_explained": found.against,
+        "alternatives": list(dict.fromkeys(release.release for release in releases if release.release != found.value)),
+        "wheels": [release.wheel for release in releases if release.wheel and release.status == "final"],
+        "contradicts": bool(stated) and not fits,
+    }
+    if stated and not (found.value and found.sure == CERTAIN):
+        return (stated if exact else []), inferred
+    final = [release for release in releases if source_map.root(release.id) == found.value]
+    return final or [], inferred
 
 
 def _find_framework(text: str) -> dict[str, str | None] | None:

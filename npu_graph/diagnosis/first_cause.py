@@ -15,6 +15,14 @@ from npu_graph.diagnosis.error_lines import (
 from npu_graph.diagnosis.reading import Line
 from npu_graph.diagnosis.tracebacks import Frame, Raised
 
+
+class Reason(NamedTuple):
+    """Why a failure is a consequence, in both languages of the report."""
+
+    en: str
+    zh: str
+
+
 # Exceptions of ordinary control flow: handling one of them when the real failure comes is no cause
 # (a cache miss, an optional attribute, an optional import).
 _CONTROL_FLOW = frozenset(
@@ -37,14 +45,14 @@ _CONTROL_FLOW = frozenset(
 
 # A framework saying that something else failed. Its text often repeats the inner error, which is then used instead.
 _RETHROWS = (
-    (re.compile(r"Worker failed with error"), "the executor's note that a worker failed"),
-    (re.compile(r"Engine core initialization failed|Failed core proc|EngineDeadError|EngineCore (?:died|encountered)"), "the API server's note that the engine died"),
-    (re.compile(r"WorkerProc initialization failed|worker .{0,40}died unexpectedly|Executor failed"), "the executor's note that a worker died"),
-    (re.compile(r"NPUModelRunner (?:init )?failed, error is"), "the model runner's wrapper"),
-    (re.compile(r"Capture (?:cuda|npu) graph failed"), "SGLang's wrapper with its general suggestions"),
-    (re.compile(r"cancelled|shm_broadcast.{0,60}(?:time|No available)|RPC call .{0,80}timed out"), "a peer that waited for the failed process"),
-    (re.compile(r"ChildFailedError|exitcode\s*: -?\d+|SIGQUIT received|signal \d+ \(SIG"), "the launcher's note that a process ended"),
-    (re.compile(r"Server disconnected|Connection (?:reset|refused)|EOFError|BrokenPipe"), "a peer that lost its connection"),
+    (re.compile(r"Worker failed with error"), Reason("the executor's note that a worker failed", "执行器只是转述 worker 失败")),
+    (re.compile(r"Engine core initialization failed|Failed core proc|EngineDeadError|EngineCore (?:died|encountered)"), Reason("the API server's note that the engine died", "API 服务只是转述引擎退出")),
+    (re.compile(r"WorkerProc initialization failed|worker .{0,40}died unexpectedly|Executor failed"), Reason("the executor's note that a worker died", "执行器只是转述 worker 退出")),
+    (re.compile(r"NPUModelRunner (?:init )?failed, error is"), Reason("the model runner's wrapper", "model runner 的外层包装")),
+    (re.compile(r"Capture (?:cuda|npu) graph failed"), Reason("SGLang's wrapper with its general suggestions", "SGLang 的外层包装，附带的是通用建议")),
+    (re.compile(r"cancelled|shm_broadcast.{0,60}(?:time|No available)|RPC call .{0,80}timed out"), Reason("a peer that waited for the failed process", "等待失败进程的另一方")),
+    (re.compile(r"ChildFailedError|exitcode\s*: -?\d+|SIGQUIT received|signal \d+ \(SIG"), Reason("the launcher's note that a process ended", "启动器只是转述进程结束")),
+    (re.compile(r"Server disconnected|Connection (?:reset|refused)|EOFError|BrokenPipe"), Reason("a peer that lost its connection", "失去连接的另一方")),
 )  # fmt: skip
 _INNER_ERROR = re.compile(
     r"error is (?!NPUModelRunner)(.{4,1000})|failed with error:? ?['\"]?(.{4,1000})|failed: (.{4,1000})", re.DOTALL
@@ -99,7 +107,7 @@ class SetAside(NamedTuple):
     """A failure that is a consequence, and the reason for saying so."""
 
     failure: Failure
-    why: str
+    why: Reason
 
 
 class FirstCause(NamedTuple):
@@ -199,13 +207,12 @@ def _kind_of(text: str) -> str:
     return "refusal" if _MODE_REFUSAL.search(text) else ""
 
 
-def _rethrows(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+def _rethrows(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
     found = []
     for index, item in enumerate(failures):
-        what = next(
-            (what for expression, what in _RETHROWS if expression.search(f"{item.type}: {item.message[:600]}")), ""
-        )
-        if what and not _holds_the_only_copy(failures, index):
+        said = f"{item.type}: {item.message[:600]}"
+        what = next((reason for expression, reason in _RETHROWS if expression.search(said)), None)
+        if what is not None and not _holds_the_only_copy(failures, index):
             found.append((index, what))
     # The last one standing is kept for its inner text, so the earliest is judged last.
     return list(reversed(found))
@@ -222,7 +229,7 @@ def _holds_the_only_copy(failures: Sequence[Failure], index: int) -> bool:
     return not any(text in other.text.lower() for position, other in enumerate(failures) if position != index)
 
 
-def _control_flow(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+def _control_flow(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
     """An exception that was being handled when a real failure came, where its type is ordinary control flow."""
     found = []
     for index, item in enumerate(failures):
@@ -231,11 +238,15 @@ def _control_flow(failures: Sequence[Failure], standing: Sequence[bool]) -> list
         if follower is None or not is_handled or item.type.rpartition(".")[2] not in _CONTROL_FLOW:
             continue
         if follower.type.rpartition(".")[2] not in _CONTROL_FLOW:
-            found.append((index, f"{item.type} was being handled (ordinary control flow) when the failure came"))
+            why = Reason(
+                f"{item.type} was being handled (ordinary control flow) when the failure came",
+                f"处理 {item.type}（正常控制流）时才发生真正的失败",
+            )
+            found.append((index, why))
     return found
 
 
-def _chained_later(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+def _chained_later(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
     """A later member of an exception chain: raised from, or while handling, an earlier one that stands."""
     found = []
     for index, item in enumerate(failures):
@@ -247,12 +258,19 @@ def _chained_later(failures: Sequence[Failure], standing: Sequence[bool]) -> lis
             if standing[position] and other.kind == "exception" and other.chain == item.chain
         ]
         if earlier:
-            word = "raised from" if item.relation == "caused_by" else "raised while handling"
-            found.append((index, f"{word} the {earlier[0].type} at line {earlier[0].line}"))
+            first = earlier[0]
+            word, chinese = (
+                ("raised from", "由") if item.relation == "caused_by" else ("raised while handling", "在处理")
+            )
+            why = Reason(
+                f"{word} the {first.type} at line {first.line}",
+                f"{chinese}第 {first.line} 行的 {first.type} {'引发' if item.relation == 'caused_by' else '时引发'}",
+            )
+            found.append((index, why))
     return found
 
 
-def _closing_captures(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+def _closing_captures(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
     """`graph.__exit__` always calls capture_end, so its failure after an error in the body is a consequence."""
     found = []
     for index, item in enumerate(failures):
@@ -264,16 +282,22 @@ def _closing_captures(failures: Sequence[Failure], standing: Sequence[bool]) -> 
             if standing[position] and not _CAPTURE_END.search(other.text) and other.stream == item.stream
         ]
         if earlier:
-            why = "closing the capture failed because the capture was already broken; graph.__exit__ always calls capture_end"
+            why = Reason(
+                "closing the capture failed because it was already broken; graph.__exit__ always calls capture_end",
+                "捕获先前已被破坏，graph.__exit__ 总会调用 capture_end，因此收尾必然失败",
+            )
             found.append((index, why))
     return found
 
 
-def _waits_after_allocation(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+def _waits_after_allocation(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
     """A wait that times out, or an OutOfMemory wrapper, when the device refused an allocation (207001, EL0004)."""
     if not any(_ALLOCATION.search(item.text) and not _only_wait(item.text) for item in failures):
         return []
-    why = "follows from the failed device allocation (207001/EL0004): the wait or the wrapper only reports it"
+    why = Reason(
+        "follows from the failed device allocation (207001/EL0004): the wait or the wrapper only reports it",
+        "由先前的显存申请失败（207001/EL0004）引起，此处的等待超时或包装只是转述",
+    )
     return [
         (index, why)
         for index, item in enumerate(failures)
@@ -287,11 +311,14 @@ def _only_wait(text: str) -> bool:
     return bool(_WAIT_OR_OOM.search(text)) and not _ALLOCATION.search(text)
 
 
-def _refusals_beside_faults(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, str]]:
+def _refusals_beside_faults(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
     """A refused copy (107030) in the log of a process whose kernel failed."""
     if not any(_kind_of(item.text) == "fault" for item in failures):
         return []
-    why = "a copy refused by the capture mode is common noise beside a device fault, and not its cause"
+    why = Reason(
+        "a copy refused by the capture mode is common noise beside a device fault, and not its cause",
+        "设备故障旁边常见的捕获模式拒绝拷贝日志，不是原因",
+    )
     return [(index, why) for index, item in enumerate(failures) if _kind_of(item.text) == "refusal"]
 
 
@@ -317,14 +344,22 @@ def _choose(failures: Sequence[Failure], standing: Sequence[int]) -> int:
     return standing[0]
 
 
-def _why_later(first: Failure, other: Failure) -> str:
+def _why_later(first: Failure, other: Failure) -> Reason:
     if other.type == first.type and other.message[:60] == first.message[:60]:
-        return "the same failure, printed again"
+        return Reason("the same failure, printed again", "同一个失败的重复打印")
     if other.stream and first.stream and other.stream != first.stream:
-        return f"from another process ({other.stream}); compare times if you doubt the order"
+        return Reason(
+            f"from another process ({other.stream}); compare times if you doubt the order",
+            f"来自另一个进程（{other.stream}），如怀疑先后请对比时间",
+        )
     if other.order < first.order:
-        return "a log line before the failure, without an error of its own kind"
-    return f"later than the failure at line {first.line}"
+        return Reason(
+            "a log line before the failure, without an error of its own kind", "失败之前的日志行，本身不是独立错误"
+        )
+    return Reason(
+        f"later than line {first.line}, not shown to follow from it: if it is another problem, diagnose it apart",
+        f"晚于第 {first.line} 行，但没有证据表明由它引起；如属另一个问题请单独诊断",
+    )
 
 
 def _unwrapped(item: Failure) -> Failure:

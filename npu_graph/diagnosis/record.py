@@ -13,12 +13,13 @@ from npu_graph.diagnosis.anchors import find_anchors
 from npu_graph.diagnosis.classification import (
     GRAPH_WORDS,
     PHASES,
+    RULED_OUT,
     Finding,
     decide_layer,
     decide_owner,
     decide_stage,
 )
-from npu_graph.diagnosis.environment import find_environment
+from npu_graph.diagnosis.environment import find_environment, find_releases
 from npu_graph.diagnosis.error_lines import CodeMention, find_call_sites, find_codes, find_log_errors
 from npu_graph.diagnosis.first_cause import Failure, FirstCause, SetAside, find_first_cause
 from npu_graph.diagnosis.missing import Item, as_records, find_missing
@@ -26,11 +27,13 @@ from npu_graph.diagnosis.reading import Report, read_report
 from npu_graph.diagnosis.report import compose_report
 from npu_graph.diagnosis.tracebacks import find_exceptions
 from npu_graph.patterns import CANDIDATE_FROM, KNOWN_FROM, Evidence, Match, load_patterns, match_patterns
+from npu_graph.source_map import SourceMap, find_places
 
 SCHEMA = "npu-graph/diagnosis/1"
 MAX_PATTERNS = 5
 MAX_CASES = 3
 MAX_NEAREST = 3
+_RULED_OUT_SCORE = 0.5
 # Below the threshold of a candidate: a code alone is shared by several causes.
 _NEAR_BY_CODE = 0.29
 MAX_CODES = 20
@@ -69,8 +72,12 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
     layer = decide_layer(report.lines, primary, pattern, score)
     owner = decide_owner(text, primary, pattern, layer.value)
     environment = find_environment(text)
+    source_map = SourceMap.load(knowledge)
+    releases, environment["torch_npu_inferred"] = find_releases(environment, find_places(text), source_map)
     decisive = known is not None
     missing = find_missing(text, primary, environment, stage.value, decisive)
+    if stage.value == "not_graph":
+        missing = []
     verdict = _verdict(known, best, primary, stage, missing, text)
     if verdict == "unknown":
         matches = _nearest(report, primary, codes, knowledge)
@@ -88,13 +95,17 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
             "confidence": stage.confidence,
             "evidence": _evidence(stage.evidence or (best.evidence if best else [])),
         },
-        "layer": {"value": layer.value, "confidence": layer.confidence, "evidence": _evidence(layer.evidence)},
+        "layer": {
+            "value": layer.value,
+            "confidence": layer.confidence,
+            "evidence": _evidence(layer.evidence or (known.evidence if known else [])),
+        },
         "owner": {"value": owner.value, "confidence": owner.confidence},
-        "first_cause": _first_cause_record(primary, cause.wrapped_by),
+        "first_cause": _first_cause_record(primary, cause.wrapped_by, language),
         "error_codes": _code_records(codes, cause, CodeBook.load(knowledge)),
         "patterns": [_pattern_record(match, language) for match in matches],
         "cases": _case_records(text, codes, primary, knowledge),
-        "anchors": find_anchors(primary, sites, pattern, environment["torch_npu"]),
+        "anchors": find_anchors(primary, sites, pattern, environment["torch_npu"], source_map, releases),
         "environment": environment,
         "missing": as_records(missing, language),
         "report": {},
@@ -116,6 +127,9 @@ def _best_matches(report: Report, primary: Failure | None, echoes: str, knowledg
     numbers = [line.number for line in report.lines]
     first = f"{primary.type}: {primary.text}" if primary is not None else ""
     matches = match_patterns(patterns, report.text, numbers, first, echoes)
+    if RULED_OUT.search(report.text.lower()):
+        # The reporter says that graph mode plays no part: a graph pattern may be listed, and is not claimed.
+        matches = [match._replace(score=min(match.score, _RULED_OUT_SCORE)) for match in matches]
     if primary is not None and matches and matches[0].score >= KNOWN_FROM:
         # With the cause established, symptom words of other patterns are noise.
         matches = [match for match in matches if match.score >= 0.5]
@@ -165,7 +179,7 @@ def _evidence(items: Sequence[Evidence]) -> list[dict[str, Any]]:
     return [{"line": item.line, "text": item.text} for item in items]
 
 
-def _first_cause_record(primary: Failure | None, aside: Sequence[SetAside]) -> dict[str, Any] | None:
+def _first_cause_record(primary: Failure | None, aside: Sequence[SetAside], language: str) -> dict[str, Any] | None:
     if primary is None:
         return None
     frame = primary.frames[-1] if primary.frames else None
@@ -179,7 +193,7 @@ def _first_cause_record(primary: Failure | None, aside: Sequence[SetAside]) -> d
                 "type": item.failure.type,
                 "message": item.failure.message[:200],
                 "line": item.failure.line,
-                "why": item.why,
+                "why": item.why.zh if language == "zh" else item.why.en,
             }
             for item in aside[:10]
         ],
@@ -215,8 +229,9 @@ def _code_records(codes: Sequence[CodeMention], cause: FirstCause, book: CodeBoo
 
 def _pattern_record(match: Match, language: str) -> dict[str, Any]:
     pattern = match.pattern
-    verify = pattern.text("Verify", language)
-    confirm = list(pattern.signature.confirm) or ([verify] if verify else [])
+    # What to look for where no measurement is written down: the pattern's trigger in the user's code or settings.
+    trigger = pattern.text("Trigger", language)
+    confirm = list(pattern.signature.confirm) or ([trigger] if trigger else [])
     return {
         "id": pattern.id,
         "title": pattern.title_in(language),

@@ -27,6 +27,8 @@ _WORDS = {
             "not_graph": "outside graph mode",
             "unknown": "not established",
         },
+        ":": ": ",
+        ".": ".",
         "overview": "1. Overview",
         "root_cause": "2. Root cause",
         "fix": "3. Fix",
@@ -82,6 +84,8 @@ _WORDS = {
             "not_graph": "图模式之外",
             "unknown": "未确定",
         },
+        ":": "：",
+        ".": "。",
         "overview": "1. 概况",
         "root_cause": "2. 根因",
         "fix": "3. 修复",
@@ -103,7 +107,7 @@ _WORDS = {
         "Where": "修改位置",
         "Confirm": "确认方法",
         "Evidence": "依据",
-        "no_fix": "在定位到层级之前不给出修复方案。请补充上面列出的材料，或先确认某个候选。",
+        "no_fix": "在定位到层级之前不给出修复方案。请补充下面列出的材料，或先确认某个候选。",
         "no_verify": "先确认原因：{first}",
         "no_failure": "报告中没有报错文本，以下判断仅依据文字描述。",
         "confidence": "置信度",
@@ -128,7 +132,7 @@ def compose_report(
     fix = {"short_term": "", "long_term": "", "where": ""}
     verify: list[str] = []
     if pattern is not None:
-        root_cause = _sentence(pattern.text("Cause", language), words["trigger"], pattern.text("Trigger", language))
+        root_cause = _sentence(pattern.text("Cause", language), words, pattern.text("Trigger", language))
         fix["short_term"] = pattern.text("Fix now", language)
         fix["long_term"] = pattern.text("Fix for good", language)
         fix["where"] = _where(record)
@@ -136,7 +140,9 @@ def compose_report(
     elif record["verdict"] == "not_graph":
         root_cause = words["not_graph_cause"]
         if record["first_cause"]:
-            fix["short_term"] = words["other_fix"].format(type=record["first_cause"]["type"])
+            first = record["first_cause"]
+            name = first["type"] if first["type"][:1].isupper() and first["type"] != "CANN" else first["message"][:80]
+            fix["short_term"] = words["other_fix"].format(type=name)
     elif record["verdict"] == "candidate":
         names = "; ".join(f"{item.id} {item.title_in(language)}" for item in candidates[:3])
         root_cause = words["candidate_cause"].format(names=names)
@@ -187,7 +193,7 @@ def _render(record: dict[str, Any], heading: Any, mark: Any) -> str:
     fix = report["fix"]
     if fix["short_term"] or fix["long_term"]:
         rows = (("Now", fix["short_term"]), ("For good", fix["long_term"]), ("Where", fix["where"]))
-        out += [f"- {words[key]}: {value}" for key, value in rows if value]
+        out += [f"- {words[key]}{words[':']}{value}" for key, value in rows if value]
     else:
         out.append(words["no_fix"])
     out += _missing(record, words, mark)
@@ -198,19 +204,21 @@ def _render(record: dict[str, Any], heading: Any, mark: Any) -> str:
         out.append(heading(words["Read on"]).rstrip("\n"))
         out += [f"- {_anchor_text(item, mark)}" for item in record["anchors"]]
     if record["input"]["left_out"]:
-        out += ["", f"{words['left_out']}: " + "; ".join(record["input"]["left_out"])]
+        out += ["", f"{words['left_out']}{words[':']}" + "; ".join(record["input"]["left_out"])]
     return "\n".join(out) + "\n"
 
 
 def _located(record: dict[str, Any], words: dict[str, Any], mark: Any) -> list[str]:
     rows = [
-        f"- {words['Stage']}: {words['stage'][record['stage']['value']]} ({record['stage']['phase']}), "
+        f"- {words['Stage']}{words[':']}{words['stage'][record['stage']['value']]} ({record['stage']['phase']}), "
         f"{words['confidence']} {record['stage']['confidence']:.2f}",
-        f"- {words['Layer']}: {record['layer']['value']}; {words['Owner']}: {record['owner']['value']}, "
+        f"- {words['Layer']}{words[':']}{record['layer']['value']}; {words['Owner']}{words[':']}{record['owner']['value']}, "
         f"{words['confidence']} {record['owner']['confidence']:.2f}",
     ]
     shown = {item["line"]: item["text"] for item in record["stage"]["evidence"] + record["layer"]["evidence"]}
-    rows += [f"  - {words['Evidence']}, {words['line']} {line}: {mark(shown[line])}" for line in sorted(shown)[:4]]
+    rows += [
+        f"  - {words['Evidence']}, {words['line']} {line}{words[':']}{mark(shown[line])}" for line in sorted(shown)[:4]
+    ]
     return rows
 
 
@@ -220,44 +228,46 @@ def _cause_details(record: dict[str, Any], words: dict[str, Any], mark: Any) -> 
     if first:
         name = f"{first['type']}: " if first["type"][:1].isupper() and first["type"] != "CANN" else ""
         rows.append(
-            f"- {words['First cause']} ({words['line']} {first['line']}): {mark(name + first['message'][:400])}"
+            f"- {words['First cause']} ({words['line']} {first['line']}){words[':']}{mark(name + first['message'][:400])}"
         )
         if first["frame"]:
             place = f"{first['frame']['file']}:{first['frame']['line']}"
             rows.append(f"  - {mark(place)} {mark(first['frame']['function'])}")
         if first["wrapped_by"]:
-            rows.append(f"- {words['Set aside']}:")
+            rows.append(f"- {words['Set aside']}{words[':'].strip()}")
             rows += [
-                f"  - {words['line']} {item['line']}: {mark(item['message'][:120])} ({item['why']})"
+                f"  - {words['line']} {item['line']}{words[':']}{mark(item['message'][:120])} ({item['why']})"
                 for item in first["wrapped_by"]
             ]
     for item in record["patterns"]:
-        rows.append(f"- {words['Patterns']}: {item['id']} {item['title']} ({item['score']:.2f})")
-        if item["score"] < 0.7:
-            rows += [f"  - {words['Confirm']}: {step}" for step in item["confirm"][:2]]
+        rows.append(f"- {words['Patterns']}{words[':']}{item['id']} {item['title']} ({item['score']:.2f})")
+        if item["score"] < 0.7 or item is not record["patterns"][0]:
+            rows += [f"  - {words['Confirm']}{words[':']}{step}" for step in item["confirm"][:2]]
     if record["error_codes"]:
-        rows.append(f"- {words['Codes']}:")
+        rows.append(f"- {words['Codes']}{words[':'].strip()}")
         rows += [
             f"  - {item['code']} {item['symbol']} ({item['role']}): {item['meaning']}"
             for item in record["error_codes"][:8]
         ]
-    rows += [f"- {words['Cases']}: {item['id']} {item['title']} ({item['score']:.2f})" for item in record["cases"]]
+    rows += [
+        f"- {words['Cases']}{words[':']}{item['id']} {item['title']} ({item['score']:.2f})" for item in record["cases"]
+    ]
     return rows
 
 
 def _missing(record: dict[str, Any], words: dict[str, Any], mark: Any) -> list[str]:
     if not record["missing"]:
         return []
-    rows = [f"\n{words['Missing']}:"]
-    rows += [f"- {item['item']}: {item['why']}\n  {mark(item['how'])}" for item in record["missing"]]
+    rows = [f"\n{words['Missing']}{words[':'].strip()}"]
+    rows += [f"- {item['item']}{words[':']}{item['why']}\n  {mark(item['how'])}" for item in record["missing"]]
     return rows
 
 
 def _overview(record: dict[str, Any], words: dict[str, Any]) -> str:
-    parts = [f"{words['Verdict']}: {words['verdict'][record['verdict']]}."]
+    parts = [f"{words['Verdict']}{words[':']}{words['verdict'][record['verdict']]}{words['.']}"]
     if record["patterns"] and record["patterns"][0]["score"] >= 0.7:
         best = record["patterns"][0]
-        parts.append(f"{best['id']} {best['title']}.")
+        parts.append(f"{best['id']} {best['title']}{words['.']}")
     if record["first_cause"] is None:
         parts.append(words["no_failure"])
     return " ".join(parts)
@@ -285,8 +295,8 @@ def _anchor_text(item: dict[str, Any], mark: Any) -> str:
     return f"{mark(place)}{name} ({repository.strip()})"
 
 
-def _sentence(cause: str, label: str, trigger: str) -> str:
-    return f"{cause} {label}: {trigger}" if trigger else cause
+def _sentence(cause: str, words: dict[str, Any], trigger: str) -> str:
+    return f"{cause} {words['trigger']}{words[':']}{trigger}" if trigger else cause
 
 
 def _words(language: str) -> dict[str, Any]:

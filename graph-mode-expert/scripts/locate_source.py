@@ -1,0 +1,491 @@
+#!/usr/bin/env python3
+"""Turn an error text or a stack frame into file, function and line of the user's torch_npu release, and show the lines.
+
+Usage: locate_source.py TEXT [TEXT ...] | -   [--torch-npu VERSION] [--source DIR] [--output …] [--lang …]
+       locate_source.py --check DIR [--torch-npu VERSION]
+
+A TEXT is a message ("NPU graphs must be captured on a non-default stream"), a call (AclmdlRICaptureEnd), a frame
+(compiler_depend.ts:193 with its function name, NPUGraph.cpp:247, graphs.py line 359), or a whole stack; - reads
+standard input. VERSION is pip's (2.10.0, 2.7.1.post2) or a release (26.0.0). Without it the release is that of DIR,
+else the one that the text states, else the one that the stack's lines belong to, else that of the torch_npu installed
+here; which one is printed.
+With --source, or an installation on the path, the real file is read and the lines shown; nothing is imported.
+--check says whether DIR is usable for reading on, and how to get the right sources.
+
+Exit codes: 0 every TEXT is located (--check: usable), 1 one is not (--check: not usable), 2 wrong usage,
+3 nothing to read, 4 the map is missing, 5 internal error. The JSON record is in references/source_reading.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple, Sequence
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import source_tree
+
+from npu_graph import bundle, cli
+from npu_graph.diagnosis.environment import find_environment
+from npu_graph.diagnosis.reading import read_report
+from npu_graph.source_map import MAP_NAME, Inference, Match, Place, Release, Row, SourceMap, find_places, parse_lines
+
+SCHEMA = "npu-graph/source/1"
+MAX_MATCHES = 6
+MAX_ARGUMENT = 64 * 1024
+EXACT, OTHER_RELEASE, SEVERAL, UNKNOWN = "exact", "other_release", "several", "unknown"
+# Released lines shown when no release is known; a table row of every release would bury the answer.
+MAX_RELEASES_SHOWN = 12
+
+WORDS = {
+    "release": ("torch_npu release", "torch_npu 版本"),
+    "known_from": ("known from", "依据"),
+    "no_release": ("not known: give --torch-npu, or --source DIR", "未知:请用 --torch-npu 或 --source 指定"),
+    "unknown": ("not in the map", "不在映射表中"),
+    "unknown_why": (
+        "no site of the graph core prints this; check the spelling, or paste the line that holds function and message",
+        "图模式核心代码没有这条信息;请核对拼写,或粘贴含函数名和报错文字的整行",
+    ),
+    "other": (
+        "this line is that of another release: {}",
+        "该行号属于其他版本:{}",
+    ),
+    "line": ("line", "行"),
+    "not_there": ("not in this release; elsewhere:", "该版本没有;其他版本:"),
+    "means": ("usually means", "通常含义"),
+    "stage": ("stage", "阶段"),
+    "shown": ("read from", "源码"),
+    "differs": ("the file has it at line {}, the map says {}", "文件中在第 {} 行,映射表为 {} 行"),
+    "near": ("line as in {} (this wheel's own sources are not public)", "行号取自 {}(该 wheel 源码未公开)"),
+    "contradicts": ("the stack's lines are those of {} ({})", "堆栈行号属于 {}({})"),
+    "unexplained": ("no release has: {}", "没有任何版本对应:{}"),
+    "get": ("to read the sources", "获取源码"),
+    "usable": ("usable", "可用"),
+    "python_only": (
+        "usable for Python files only: an installation holds no C++ sources",
+        "仅 Python 文件可用:安装目录没有 C++ 源码",
+    ),
+    "core": ("usable for the graph core; operator sources are missing", "图模式核心可用;缺少算子源码"),
+    "not_usable": ("not usable", "不可用"),
+    "missing": ("missing", "缺少"),
+    "wrong_release": ("it is release {}, not {}", "其版本为 {},不是 {}"),
+}
+SURE_ZH = {"certain": "确定", "likely": "很可能", "possible": "可能"}
+
+
+class Context(NamedTuple):
+    """What the questions are answered with: the map, the release and how it is known, the sources at hand."""
+
+    source_map: SourceMap
+    releases: list[Release]
+    known_from: str
+    exact: bool
+    inferred: Inference | None
+    tree: source_tree.Tree | None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(argv)
+    source_map = SourceMap.load(bundle.knowledge_folders())
+    if not source_map.releases:
+        raise cli.CommandError(
+            f"no map: {MAP_NAME} was expected in knowledge/; copy the whole bundle again", cli.ABSENT
+        )
+    if options.check is not None:
+        if options.text:
+            raise cli.CommandError("--check takes a folder and no TEXT; ask in two calls")
+        return _print(check_folder(options.check, options.torch_npu, source_map), options, render_check)
+    if not options.text:
+        raise cli.CommandError("a TEXT is needed: an error message, a frame, or - for standard input")
+    texts = [_text_of(argument) for argument in options.text]
+    zh = options.lang == "zh" or (not options.lang and any(_has_chinese(text) for text in texts))
+    options.lang = "zh" if zh else "en"
+    context = find_context(texts, options.torch_npu, options.source, source_map)
+    return _print(locate(texts, context), options, render_answer)
+
+
+def find_context(texts: Sequence[str], version: str, folder: str, source_map: SourceMap) -> Context:
+    """Decide which release is meant: the one given, else that of the sources, else that of the stack's lines."""
+    tree = _open(folder) if folder else None
+    inferred = source_map.infer_release([place for text in texts for place in find_places(text)])
+    stated = "" if version or tree is not None else _stated_version(texts, source_map)
+    if version or stated:
+        releases, exact = source_map.find_release(version or stated)
+        if not releases:
+            newest = list(source_map.wheels)[-1]
+            raise cli.CommandError(
+                f"torch_npu {version} is not in the map; expected a wheel's version (2.10.0, {newest}) or a release"
+            )
+        return Context(
+            source_map, releases, "--torch-npu" if version else f"text: torch_npu {stated}", exact, inferred, tree
+        )
+    if tree is not None:
+        releases, how = source_tree.release_of(tree, source_map)
+        if releases:
+            return Context(source_map, releases, f"--source: {how}", True, inferred, tree)
+    if inferred and inferred.value:
+        releases = [
+            source_map.releases[release_id]
+            for release_id in inferred.ids
+            if source_map.root(release_id) == inferred.value
+        ]
+        return Context(source_map, releases, f"stack ({inferred.sure})", inferred.sure != "possible", inferred, tree)
+    if tree is None:
+        tree = source_tree.find_installed()
+        if tree is not None:
+            releases, how = source_tree.release_of(tree, source_map)
+            return Context(source_map, releases, f"installed: {how}", bool(releases), inferred, tree)
+    return Context(source_map, [], "", False, inferred, tree)
+
+
+def locate(texts: Sequence[str], context: Context) -> dict[str, Any]:
+    """Return the record of schema npu-graph/source/1 for the texts."""
+    results = [result for text in texts for result in _results_of(text, context)]
+    names = list(dict.fromkeys(release.release for release in context.releases))
+    release = context.releases[0] if context.releases else None
+    return {
+        "schema": SCHEMA,
+        "release": {
+            "value": " or ".join(names) or None,
+            "pytorch": list(dict.fromkeys(release.pytorch for release in context.releases)),
+            "known_from": context.known_from or None,
+            "exact": context.exact,
+            "inferred": _inference_record(context.inferred, context.source_map),
+        },
+        "results": results,
+        "get_sources": source_tree.clone_commands(release) if release and context.tree is None else [],
+    }
+
+
+def _results_of(text: str, context: Context) -> list[dict[str, Any]]:
+    """Return one result for every place of a text that the map knows, and one for the message it holds."""
+    release_id = context.releases[0].id if context.releases else ""
+    results = []
+    seen: set[Row] = set()
+    for place in dict.fromkeys(find_places(text)):
+        matches = context.source_map.match_place(place, release_id)
+        new = [match for match in matches if match.row not in seen]
+        seen.update(match.row for match in matches)
+        if new:
+            results.append(_result(place.text, place, new, context))
+    calls = [row for row in context.source_map.rows if _names_call(text, row)]
+    messages = [] if calls else context.source_map.match_text(text, release_id)
+    best = [match for match in messages if match.score == messages[0].score]
+    found = [Match(row, _line_in(row, context), 1.0) for row in calls] or best
+    found = [match for match in found if match.line is not None] or found
+    if found and not seen.intersection(match.row for match in found):
+        results.append(_result(cli.one_line(text, 300), None, found, context))
+    if not results:
+        results.append(_result(cli.one_line(text, 300), None, [], context))
+    return results
+
+
+def _result(query: str, place: Place | None, matches: Sequence[Match], context: Context) -> dict[str, Any]:
+    records = [_match_record(match, place, context) for match in matches[:MAX_MATCHES]]
+    if not records:
+        status = UNKNOWN
+    elif place is not None and context.releases and not any(item["line"] == place.line for item in records):
+        status = OTHER_RELEASE
+    elif len(matches) > 1:
+        status = SEVERAL
+    else:
+        status = EXACT if records[0]["exact"] else OTHER_RELEASE if records[0]["line"] is None else SEVERAL
+    fits = context.source_map.releases_at(place) if place is not None else None
+    return {
+        "query": query,
+        "status": status,
+        "releases_with_this_line": _release_names(fits or [], context.source_map),
+        "matches": records,
+        "more": max(0, len(matches) - MAX_MATCHES),
+    }
+
+
+def _match_record(match: Match, place: Place | None, context: Context) -> dict[str, Any]:
+    row, source_map = match.row, context.source_map
+    by_release = {release.id: source_map.lines_in(row, release.id) for release in context.releases}
+    distinct = {lines for lines in by_release.values() if lines}
+    asked = place.line if place is not None else None
+    lines = sorted({line for numbers in distinct for line in numbers})
+    line = asked if asked in lines else lines[0] if len(lines) == 1 else None
+    measured = all(source_map.is_measured(row, release) for release in context.releases)
+    meaning = source_map.meaning_of(row)
+    shown = None
+    if context.tree is not None and (line or lines):
+        shown = source_tree.read_site(context.tree, row.file, line or lines[0], row.message)
+    release = context.releases[0] if context.releases else None
+    repository, path = _in_repository(row.file)
+    return {
+        "repo": repository,
+        "ref": _reference(repository, release),
+        "file": path,
+        "installed_file": row.file,
+        "function": row.function,
+        "printed_function": row.printed,
+        "line": line,
+        "lines": lines,
+        "exact": bool(line) and context.exact and measured,
+        "near": "" if measured or release is None else release.base,
+        "kind": row.kind,
+        "message": row.message,
+        "stage": meaning.stage if row.kind != "frame" else None,
+        "meaning": {"en": meaning.en, "zh": meaning.zh},
+        "lines_by_release": _lines_by_release(row, source_map),
+        "source": shown._asdict() if shown else None,
+    }
+
+
+def check_folder(folder: str, version: str, source_map: SourceMap) -> dict[str, Any]:
+    """Return whether a folder is usable for reading on: the release, the key files, and how to get the right one."""
+    tree = _open(folder)
+    releases, how = source_tree.release_of(tree, source_map)
+    wanted = source_map.find_release(version)[0] if version else []
+    if version and not wanted:
+        raise cli.CommandError(f"torch_npu {version} is not in the map; expected a wheel's version or a release")
+    missing = source_tree.missing_files(tree)
+    names = list(dict.fromkeys(release.release for release in releases))
+    right = not wanted or any(release.id in {w.id for w in wanted} for release in releases)
+    if (
+        tree.kind == source_tree.NOTHING
+        or not right
+        or (tree.kind == source_tree.CHECKOUT and set(missing) - {source_tree.OPERATORS})
+    ):
+        usable = "no"
+    else:
+        usable = "python" if tree.kind == source_tree.INSTALLED else "core" if missing else "full"
+    target = (wanted or releases or [_newest_final(source_map)])[0]
+    return {
+        "schema": SCHEMA,
+        "check": {
+            "folder": str(folder),
+            "kind": tree.kind,
+            "usable": usable,
+            "version": tree.version or None,
+            "commit": tree.commit or None,
+            "release": " or ".join(names) or None,
+            "pytorch": list(dict.fromkeys(release.pytorch for release in releases)),
+            "known_from": how or None,
+            "wanted": " or ".join(dict.fromkeys(release.release for release in wanted)) or None,
+            "right_release": right,
+            "missing": missing,
+        },
+        "get_sources": source_tree.clone_commands(target) if usable != "full" else [],
+    }
+
+
+# --- rendering ---------------------------------------------------------------------------------------------------
+
+
+def render_answer(record: dict[str, Any], zh: bool, mark: Any) -> str:
+    """Return the answer for a terminal (mark = no change) or as Markdown (mark = code)."""
+    release = record["release"]
+    known = (
+        f"{release['value']} (PyTorch {', '.join(release['pytorch'])})" if release["value"] else WORDS["no_release"][zh]
+    )
+    lines = [f"{WORDS['release'][zh]}: {known}"]
+    if release["known_from"]:
+        lines[0] += f"; {WORDS['known_from'][zh]} {release['known_from']}"
+    lines += _inference_lines(release, zh)
+    for result in record["results"]:
+        lines += ["", mark(cli.one_line(result["query"], 200))]
+        if result["status"] == UNKNOWN:
+            lines.append(f"  {WORDS['unknown'][zh]}: {WORDS['unknown_why'][zh]}")
+        elif result["status"] == OTHER_RELEASE and result["releases_with_this_line"]:
+            lines.append("  " + WORDS["other"][zh].format(", ".join(result["releases_with_this_line"][:8])))
+        for match in result["matches"]:
+            lines += _match_lines(match, zh, mark)
+    if record["get_sources"]:
+        lines += ["", f"{WORDS['get'][zh]}:", *(f"  {mark(command)}" for command in record["get_sources"])]
+    return "\n".join(lines) + "\n"
+
+
+def _inference_lines(release: dict[str, Any], zh: bool) -> list[str]:
+    inferred, lines = release["inferred"], []
+    if not inferred:
+        return lines
+    if inferred["value"] and release["value"] and inferred["value"] not in release["value"]:
+        sure = SURE_ZH[inferred["sure"]] if zh else inferred["sure"]
+        lines.append("  " + WORDS["contradicts"][zh].format(inferred["value"], sure))
+    if inferred["not_explained"]:
+        lines.append("  " + WORDS["unexplained"][zh].format(", ".join(inferred["not_explained"][:6])))
+    return lines
+
+
+def _match_lines(match: dict[str, Any], zh: bool, mark: Any) -> list[str]:
+    at = match["line"] or ("/".join(map(str, match["lines"])) if match["lines"] else None)
+    place = f"{match['repo']} {match['file']}" + (f":{at}" if at else "") + f"  {match['function']}"
+    lines = [f"  {mark(place)}"]
+    if match["near"]:
+        lines.append("    " + WORDS["near"][zh].format(match["near"]))
+    if at is None:
+        table = list(match["lines_by_release"].items())[-MAX_RELEASES_SHOWN:]
+        lines.append(f"    {WORDS['line'][zh]}: " + ", ".join(f"{name} {line}" for name, line in table))
+    lines.append(f"    {match['kind']}: {mark(match['message'][:300])}")
+    meaning = match["meaning"]["zh" if zh else "en"]
+    if meaning:
+        lines.append(f"    {WORDS['stage'][zh]} {match['stage']}; {WORDS['means'][zh]}: {meaning}")
+    source = match["source"]
+    if source:
+        lines.append(f"    {WORDS['shown'][zh]} {mark(source['path'])}:")
+        if source["line"] != at:
+            lines.append("      " + WORDS["differs"][zh].format(source["line"], at))
+        for number, text in enumerate(source["lines"], source["first"]):
+            pointer = ">" if number == source["line"] else " "
+            lines.append(f"    {pointer}{number:>6}  {mark(_printable(text)) if text.strip() else ''}")
+    return lines
+
+
+def render_check(record: dict[str, Any], zh: bool, mark: Any) -> str:
+    """Return the result of --check for a terminal or as Markdown."""
+    check = record["check"]
+    word = {"full": "usable", "core": "core", "python": "python_only", "no": "not_usable"}[check["usable"]]
+    lines = [f"{mark(check['folder'])}: {WORDS[word][zh]}"]
+    if check["release"]:
+        known = f"{check['release']} (PyTorch {', '.join(check['pytorch'])})"
+        lines.append(f"  {WORDS['release'][zh]}: {known}; {WORDS['known_from'][zh]} {check['known_from']}")
+    if not check["right_release"]:
+        lines.append("  " + WORDS["wrong_release"][zh].format(check["release"] or "?", check["wanted"]))
+    lines += [f"  {WORDS['missing'][zh]}: {item}" for item in check["missing"]]
+    if record["get_sources"]:
+        lines += [f"{WORDS['get'][zh]}:", *(f"  {mark(command)}" for command in record["get_sources"])]
+    return "\n".join(lines) + "\n"
+
+
+def _print(record: dict[str, Any], options: argparse.Namespace, render: Any) -> int:
+    if options.output == "json":
+        cli.write_json(record)
+    else:
+        text = render(record, options.lang == "zh", _code if options.output == "md" else str)
+        cli.write_text(text if options.all else cli.bound_output(text))
+    if "check" in record:
+        return cli.NEGATIVE if record["check"]["usable"] == "no" else cli.DONE
+    located = all(result["matches"] for result in record["results"])
+    return cli.DONE if located else cli.NEGATIVE
+
+
+def _code(text: str) -> str:
+    """Return the text as a Markdown code span that its own backticks cannot close."""
+    ticks = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * (ticks + 1)
+    return f"{fence} {text} {fence}" if ticks else f"{fence}{text}{fence}"
+
+
+# --- small things ------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = cli.make_parser(
+        "Turn an error text or a stack frame into file, function and line of the user's torch_npu release.",
+        [
+            'locate_source.py "NPU graphs must be captured on a non-default stream" --torch-npu 2.10.0',
+            'locate_source.py "capture_end:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:209" --lang zh',
+            "locate_source.py - --source ascend-pytorch --output json < stack.txt",
+            "locate_source.py --check ascend-pytorch --torch-npu 26.0.0",
+        ],
+    )
+    parser.add_argument(
+        "text", nargs="*", metavar="TEXT", help="an error text, a frame, a stack; - reads standard input"
+    )
+    parser.add_argument("--torch-npu", default="", metavar="VERSION", help="wheel version or release of the user")
+    parser.add_argument("--source", default="", metavar="DIR", help="a checkout or site-packages to show lines from")
+    parser.add_argument("--check", metavar="DIR", help="say whether DIR is usable for reading on")
+    parser.add_argument("--output", choices=("text", "json", "md"), default="text", help="default: text")
+    parser.add_argument("--lang", choices=("en", "zh"), default="", help="language of labels; default: that of TEXT")
+    parser.add_argument("--all", action="store_true", help="print everything, however long")
+    return parser
+
+
+def _text_of(argument: str) -> str:
+    text = read_report(cli.read_inputs(["-"])).text if argument == "-" else argument[:MAX_ARGUMENT]
+    if not text.strip():
+        raise cli.CommandError("a TEXT is empty; give an error message or a frame", cli.NO_INPUT)
+    return text
+
+
+def _stated_version(texts: Sequence[str], source_map: SourceMap) -> str:
+    """Return the torch_npu version that a text itself states, when the map knows it."""
+    version = next((v for v in (find_environment(text)["torch_npu"] for text in texts) if v), "")
+    return version if version and source_map.find_release(version)[0] else ""
+
+
+def _open(folder: str) -> source_tree.Tree:
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        raise cli.CommandError(f"{folder} is not a folder; give a checkout or a site-packages folder", cli.NO_INPUT)
+    return source_tree.open_tree(path)
+
+
+def _names_call(text: str, row: Row) -> bool:
+    """Say whether the text is just the name of an ACL call (AclmdlRICaptureEnd, aclmdlRICaptureEnd) of this site."""
+    name = text.strip().partition("(")[0].rpartition("::")[2].lower()
+    call = row.message.partition("(")[0].rpartition("::")[2].lower()
+    return len(name) >= 8 and name == call and row.kind != "frame"
+
+
+def _line_in(row: Row, context: Context) -> int | None:
+    lines = context.source_map.lines_in(row, context.releases[0].id) if context.releases else ()
+    return lines[0] if lines else None
+
+
+def _in_repository(file: str) -> tuple[str, str]:
+    if file.startswith("torch_npu/dynamo/torchair/"):
+        return "Ascend/torchair", file.replace("torch_npu/dynamo/", "python/", 1)
+    if file.startswith("torch_npu/dynamo/npugraph_ex/"):
+        return "torch_npu wheel", file  # made from torchair when the wheel is built
+    return "Ascend/pytorch", file
+
+
+def _reference(repository: str, release: Release | None) -> str | None:
+    if release is None:
+        return None
+    if repository == "Ascend/torchair":
+        return release.torchair or None
+    return (
+        (release.ref or f"git_version {release.commit}") if repository == "Ascend/pytorch" else f"wheel {release.wheel}"
+    )
+
+
+def _lines_by_release(row: Row, source_map: SourceMap) -> dict[str, str]:
+    """Return `{release or release/PyTorch: lines}` as the map holds them."""
+    return {
+        name: "+".join(map(str, lines)) or "-"
+        for name, lines in parse_lines(row.where).items()
+        if name in source_map.releases or "/" not in name
+    }
+
+
+def _release_names(ids: Sequence[str], source_map: SourceMap) -> list[str]:
+    published = [release_id for release_id in ids if source_map.releases[release_id].status == "final"]
+    return list(dict.fromkeys(source_map.root(release_id) for release_id in published or ids))
+
+
+def _inference_record(inferred: Inference | None, source_map: SourceMap) -> dict[str, Any] | None:
+    if inferred is None:
+        return None
+    return {
+        "value": inferred.value or None,
+        "sure": inferred.sure,
+        "from": inferred.evidence,
+        "not_explained": inferred.against,
+        "alternatives": [name for name in _release_names(inferred.ids, source_map) if name != inferred.value],
+        "ids": inferred.ids,
+    }
+
+
+def _newest_final(source_map: SourceMap) -> Release:
+    return [release for release in source_map.releases.values() if release.status == "final"][-1]
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _has_chinese(text: str) -> bool:
+    return any("\u4e00" <= character <= "\u9fff" for character in text)
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Measure one workload eager and as a graph, side by side, and say how much faster the graph is, or that it is unclear.
+
+Usage: bench_graph.py MODULE:FUNCTION [--backend npugraph|npugraphs|npugraph_ex|…] [--repeats N] [--save FILE]
+       bench_graph.py --script FILE [FUNCTION]
+       bench_graph.py --compare OLD.json NEW.json
+
+FUNCTION takes no argument and returns a call, `(call, args)`, or {"eager": call, "capture": function that captures and
+returns the replaying call}. Runs warm-up, then eager and graph in turn (A B A B) between device events. Prints P50, P90
+and P99, a bootstrap interval of the speed-up, capture cost, break-even, memory, drift and what it ran on; concludes
+nothing when the interval includes 1. Needs torch (and torch_npu on an NPU), except for --compare.
+Exit codes: 0 the graph is faster (compare: no regression), 1 slower, unclear or a regression, 2 wrong usage, 3 the
+target or a record cannot be used, 4 torch is absent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Callable, Protocol, Sequence
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from bench_record import FASTER, SCHEMA, compare, conclude, rounded
+
+from npu_graph import cli
+
+EXAMPLES = (
+    "bench_graph.py my_model:decode_step --backend npugraph --repeats 50 --save graph.json",
+    "bench_graph.py --compare before.json after.json --output md",
+)
+# A sample shorter than this measures the clock and the launch, not the workload.
+_SAMPLE_US = 2000.0
+_MAX_CALLS = 1000
+_MAX_RECORD = 64 << 20
+_ALL_BACKENDS = "npugraph (torch.npu.graph), or a torch.compile backend such as npugraphs, npugraph_ex, inductor"
+
+
+class Clock(Protocol):
+    """What the measurement needs of a device; tests give one with known times."""
+
+    def time_us(self, run: Callable[[], Any], calls: int) -> float: ...
+
+    def synchronize(self) -> None: ...
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(argv)
+    if options.compare:
+        record = _compare_files(*options.compare)
+        _print(record, options, _compare_lines(record))
+        return cli.NEGATIVE if record["regression"] else cli.DONE
+    target = options.target or ("target" if options.script else None)
+    if target is None or (options.script is None and ":" not in target):
+        raise cli.CommandError("give MODULE:FUNCTION, or --script FILE [FUNCTION], or --compare OLD NEW")
+    record = _measure(target, options)
+    if options.save:
+        _save(record, Path(options.save))
+    if not options.samples:
+        record = {key: value for key, value in record.items() if key != "samples"}
+    _print(record, options, _bench_lines(record))
+    return cli.DONE if record["result"]["conclusion"] == FASTER else cli.NEGATIVE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = cli.make_parser("Measure a workload eager and as a graph, interleaved.", EXAMPLES)
+    parser.add_argument("target", nargs="?", metavar="MODULE:FUNCTION", help="what makes the workload")
+    parser.add_argument("--script", metavar="FILE", help="a Python file instead of a module (function: target)")
+    parser.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"), help="compare two saved records")
+    parser.add_argument("--backend", default="npugraph", metavar="NAME", help=f"{_ALL_BACKENDS} (default: npugraph)")
+    parser.add_argument("--warmup", type=_positive, default=10, metavar="N", help="calls of each before timing (10)")
+    parser.add_argument("--repeats", type=_positive, default=30, metavar="N", help="samples of each (30)")
+    parser.add_argument("--calls", type=_positive, metavar="N", help="calls per sample (default: about 2 ms of them)")
+    parser.add_argument("--save", metavar="FILE", help="write the record with its samples, for --compare")
+    parser.add_argument("--samples", action="store_true", help="print every sample in JSON")
+    parser.add_argument("--output", choices=("text", "json", "md"), default="text", help="default: text")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not (text.isdigit() and text.isascii()) or not 0 < int(text[:9]) <= 1_000_000 or len(text) > 7:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
+    return int(text)
+
+
+def _measure(target: str, options: argparse.Namespace) -> dict[str, Any]:
+    from bench_device import Device, load_workload
+
+    device = Device()
+    workload = load_workload(target, options.script, options.backend, device)
+    memory = {"before": device.memory()}
+    _run(workload.eager, options.warmup, "eager")
+    device.synchronize()
+    memory["eager"] = device.memory()
+    device.reset_peak()
+    began = time.perf_counter_ns()
+    try:
+        graph = workload.capture()
+    except cli.CommandError:
+        raise
+    except Exception as error:
+        raise cli.CommandError(
+            f"the capture failed: {type(error).__name__}: {error}; diagnose it with graph-mode-diagnostics",
+            cli.NO_INPUT,
+        ) from error
+    device.synchronize()
+    capture_us = (time.perf_counter_ns() - began) / 1000
+    _run(graph, options.warmup, "graph")
+    device.synchronize()
+    memory["graph"] = device.memory()
+    calls = options.calls or choose_calls(device, workload.eager, graph)
+    eager_us, graph_us = interleave(device, workload.eager, graph, options.repeats, calls)
+    return {
+        "schema": SCHEMA,
+        "target": target,
+        "result": conclude(eager_us, graph_us, capture_us),
+        "memory_bytes": memory if any(memory.values()) else None,
+        "settings": {
+            "backend": options.backend,
+            "warmup": options.warmup,
+            "repeats": options.repeats,
+            "calls_per_sample": calls,
+            "order": "A B A B",
+        },
+        "environment": device.environment(),
+        "samples": {"eager": eager_us, "graph": graph_us},
+    }
+
+
+def _run(run: Callable[[], Any], times: int, name: str) -> None:
+    try:
+        for _ in range(times):
+            run()
+    except Exception as error:
+        raise cli.CommandError(
+            f"the {name} run failed: {type(error).__name__}: {error}; make it run alone first", cli.NO_INPUT
+        ) from error
+
+
+def choose_calls(device: Clock, eager: Callable[[], Any], graph: Callable[[], Any]) -> int:
+    """Return how many calls make a sample long enough to measure, for the faster of the two."""
+    fastest = min(device.time_us(run, 3) for run in (eager, graph))
+    return max(1, min(_MAX_CALLS, int(_SAMPLE_US / max(fastest, 0.001)) + 1))
+
+
+def interleave(
+    device: Clock, eager: Callable[[], Any], graph: Callable[[], Any], repeats: int, calls: int
+) -> tuple[list[float], list[float]]:
+    """Return times per call (us) of eager and graph, measured in turn: what disturbs one disturbs its neighbour too."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(repeats):
+        for kept, run in zip(times, (eager, graph)):
+            kept.append(round(device.time_us(run, calls), 4))
+    return times
+
+
+def _save(record: dict[str, Any], path: Path) -> None:
+    """Write beside the target and rename, so that a record is whole or not there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=str(path.parent), prefix=".bench-")
+        with os.fdopen(handle, "w", encoding="utf-8") as target:
+            json.dump(record, target, ensure_ascii=False)
+        os.replace(name, path)  # noqa: PTH105
+    except OSError as error:
+        raise cli.CommandError(f"{path} cannot be written: {error.strerror}", cli.USAGE) from None
+
+
+def _compare_files(old: str, new: str) -> dict[str, Any]:
+    records = []
+    for name in (old, new):
+        try:
+            if Path(name).stat().st_size > _MAX_RECORD:
+                raise cli.CommandError(f"{name} is too large for a record of --save", cli.NO_INPUT)
+            records.append(json.loads(Path(name).read_text(encoding="utf-8")))
+        except OSError as error:
+            raise cli.CommandError(f"{name} cannot be read: {error.strerror}", cli.NO_INPUT) from None
+        except (ValueError, RecursionError):
+            raise cli.CommandError(f"{name} is no JSON record of --save", cli.NO_INPUT) from None
+    try:
+        return compare(*records)
+    except ValueError as error:
+        raise cli.CommandError(f"{old} or {new} is {error}", cli.NO_INPUT) from None
+
+
+def _print(record: dict[str, Any], options: argparse.Namespace, lines: list[str]) -> None:
+    if options.output == "json":
+        cli.write_json(record)
+        return
+    if options.output == "md":
+        lines = [f"## {lines[0]}", "", *[f"- {line}" for line in lines[1:]]]
+    with contextlib.suppress(BrokenPipeError):
+        cli.write_text(cli.bound_output("\n".join(cli.one_line(line, 600) for line in lines) + "\n"))
+
+
+def _bench_lines(record: dict[str, Any]) -> list[str]:
+    result, settings, environment = record["result"], record["settings"], record["environment"]
+    low, high = result["speedup_interval"]
+    n = result["eager_us"]["n"]
+    lines = [
+        f"{result['conclusion']}: eager / graph = {result['speedup']} (95 % interval {low} to {high}, n={n} pairs)",
+        *[f"refused: {reason}" for reason in result["reasons"]],
+    ]
+    for kind in ("eager", "graph"):
+        times = rounded(result[f"{kind}_us"])
+        lines.append(f"{kind}: P50 {times['p50']} us, P90 {times['p90']} us, P99 {times['p99']} us (n={times['n']})")
+    lines.append(
+        f"drift first to last third: eager {result['drift']['eager']:+.1%}, graph {result['drift']['graph']:+.1%}"
+    )
+    lines.append(
+        f"capture cost {result['capture_us']} us; break-even after {result['break_even_replays'] or '-'} replays"
+    )
+    if record["memory_bytes"]:
+        memory = record["memory_bytes"]
+        reserved = {name: (value or {}).get("reserved") for name, value in memory.items()}
+        lines.append(f"device memory reserved (bytes): {reserved}")
+    lines.append(
+        f"settings: backend {settings['backend']}, warm-up {settings['warmup']}, {settings['repeats']} samples of "
+        f"{settings['calls_per_sample']} calls, {settings['order']}"
+    )
+    known = {key: value for key, value in environment.items() if value not in (None, {})}
+    lines.append("ran on: " + ", ".join(f"{key} {value}" for key, value in known.items()))
+    return lines
+
+
+def _compare_lines(record: dict[str, Any]) -> list[str]:
+    lines = ["regression: the graph became slower" if record["regression"] else "no regression of the graph"]
+    for kind in ("eager", "graph"):
+        change = record[kind]
+        low, high = change["interval"]
+        lines.append(
+            f"{kind}: {change['old_us']} -> {change['new_us']} us, ratio {change['ratio']} "
+            f"(95 % interval {low} to {high}, n={change['n'][0]}/{change['n'][1]}): {change['change']}"
+        )
+    lines += [f"environment differs: {text}" for text in record["environment_differs"]]
+    lines += [f"settings differ: {text}" for text in record["settings_differ"]]
+    return lines
+
+
+if __name__ == "__main__":
+    cli.run(main)

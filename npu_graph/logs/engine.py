@@ -1,0 +1,172 @@
+"""Scan files in one or several processes, with progress, and keep what was found when interrupted."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import zlib
+from typing import Callable, Iterator, NamedTuple, Sequence
+
+from npu_graph.logs.inputs import Found, Reader, Source
+from npu_graph.logs.layout import calibrate
+from npu_graph.logs.partial import Partial, SourceInfo
+from npu_graph.logs.scan import Scanner
+from npu_graph.logs.segment import Segment
+
+# A file is cut into stretches of this size for several processes: small enough to balance, large enough that starting
+# a stretch costs nothing.
+STRETCH = 16 << 20
+# Below this, starting processes costs more than they save.
+PARALLEL_FROM = 32 << 20
+
+Progress = Callable[[int, int], None]
+
+
+class Options(NamedTuple):
+    """How to scan.
+
+    Attributes:
+        jobs: number of processes.
+        since, until: microseconds, or None.
+        year: year of stamps that have none, or None to derive it.
+        host: name of this host in the result; '' when there is only one.
+        stretch: bytes per stretch when a file is cut.
+    """
+
+    jobs: int = 1
+    since: int | None = None
+    until: int | None = None
+    year: int | None = None
+    host: str = ""
+    stretch: int = STRETCH
+
+
+class _Task(NamedTuple):
+    number: int
+    source: Source
+    start: int
+    end: int | None
+    options: Options
+
+
+class _Done(NamedTuple):
+    task: _Task
+    segment: Segment
+    info: SourceInfo
+    error: str
+
+
+def scan(found: Found, options: Options, progress: Progress | None = None) -> Partial:
+    """Scan the sources; an unreadable one is listed, an interrupt keeps the stretches that are complete."""
+    partial = Partial()
+    partial.skipped = {(options.host, item.path, item.reason) for item in found.skipped}
+    total = sum(source.size for source in found.sources)
+    jobs = options.jobs if total >= min(PARALLEL_FROM, 2 * options.stretch) else 1
+    tasks = list(_tasks(found.sources, options, jobs))
+    done: list[_Done] = []
+    read = 0
+    results = _parallel(tasks, jobs) if jobs > 1 and len(tasks) > 1 else _serial(tasks, partial)
+    try:
+        for item in results:
+            done.append(item)
+            read += max(0, (item.segment.end if item.task.end is None else item.task.end) - item.task.start)
+            if progress is not None:
+                progress(min(read, total), total)
+    except KeyboardInterrupt:
+        partial.interrupted = True
+    _collect(partial, done, options)
+    return partial
+
+
+def _collect(partial: Partial, done: Sequence[_Done], options: Options) -> None:
+    by_source: dict[str, list[_Done]] = {}
+    for item in done:
+        by_source.setdefault(item.task.source.path, []).append(item)
+    for path, items in by_source.items():
+        items.sort(key=lambda item: item.task.start)
+        errors = [item.error for item in items if item.error]
+        if errors and not any(item.segment.lines for item in items):
+            partial.skipped.add((options.host, path, errors[0]))
+            continue
+        runs: list[list[Segment]] = []
+        for item in items:  # an interrupt can leave holes
+            if runs and runs[-1][-1].end == item.segment.start:
+                runs[-1].append(item.segment)
+            else:
+                runs.append([item.segment])
+        notes = sorted({note for item in items for note in item.info.notes} | set(errors))
+        info = items[0].info._replace(notes=tuple(notes))
+        for run in runs:
+            partial.add(info, run)
+
+
+def _tasks(sources: Sequence[Source], options: Options, jobs: int) -> Iterator[_Task]:
+    number = 0
+    for source in sources:
+        cut = jobs > 1 and not source.packed and source.path != "-" and source.size > options.stretch
+        starts = range(0, source.size, options.stretch) if cut else [0]
+        for start in starts:
+            end = start + options.stretch
+            yield _Task(number, source, start, end if cut and end < source.size else None, options)
+            number += 1
+
+
+def _serial(tasks: Sequence[_Task], partial: Partial) -> Iterator[_Done]:
+    for task in tasks:
+        done = scan_stretch(task)
+        yield done
+        if done.error == "interrupted":
+            partial.interrupted = True
+            return
+
+
+def _parallel(tasks: Sequence[_Task], jobs: int) -> Iterator[_Done]:
+    # Fork where it exists: starting is instant and nothing has to be imported again.
+    methods = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("fork" if "fork" in methods else None)
+    pool = context.Pool(min(jobs, len(tasks)), initializer=_ignore_interrupt)
+    try:
+        yield from pool.imap_unordered(scan_stretch, tasks)
+        pool.close()
+    finally:
+        pool.terminate()
+        pool.join()
+
+
+def _ignore_interrupt() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def scan_stretch(task: _Task) -> _Done:
+    """Scan one stretch of one file."""
+    options, source = task.options, task.source
+    reader = Reader(source, task.start, task.end)
+    scanner: Scanner | None = None
+    info = SourceInfo(options.host, source.path, source.size, "", None)
+    error = ""
+    try:
+        for block in reader.blocks():
+            if scanner is None:
+                head = block if source.path == "-" else reader.head()
+                layout = calibrate(head, source, options.year)
+                info = info._replace(clock=layout.clock.source, zone=layout.clock.zone)
+                scanner = Scanner(layout, task.start, options.since, options.until)
+            scanner.feed(block)
+    except KeyboardInterrupt:
+        error = "interrupted"
+    except (OSError, EOFError, zlib.error) as problem:
+        error = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+    end = task.end if task.end is not None else max(source.size, task.start)
+    segment = scanner.finish(end) if scanner is not None else Segment(task.start)
+    segment.end = end
+    return _Done(task, segment, info._replace(notes=tuple(sorted(reader.notes))), error)
+
+
+def default_jobs() -> int:
+    """Return the number of processors this process may use, at most 8."""
+    try:
+        number = len(os.sched_getaffinity(0))
+    except AttributeError:
+        number = os.cpu_count() or 1
+    return max(1, min(8, number))

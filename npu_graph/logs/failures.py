@@ -1,0 +1,232 @@
+"""Clusters of errors over all processes, the first failure among them, its echoes, and clocks that disagree."""
+
+from __future__ import annotations
+
+import re
+from statistics import median
+from typing import Any, NamedTuple, Sequence
+
+from npu_graph.logs.partial import Partial
+from npu_graph.logs.segment import Cluster
+from npu_graph.logs.stamps import SECOND
+from npu_graph.logs.timeline import Place, Timeline, process_id
+
+# Errors by which a process only reports that another one failed, or that it is going down. Never a first cause while
+# an error of another kind exists.
+_ECHOES = (
+    (
+        re.compile(
+            r"Worker failed with error|EngineDeadError|EngineCore (?:died|encountered)|Engine core init\w+ failed"
+            r"|WorkerProc initialization failed|died unexpectedly|Failed core proc|Executor failed|ChildFailedError"
+            r"|exitcode|SIGQUIT|SIGTERM|Child process .{0,40}(?:exit|die)|scheduler .{0,30}exception",
+        ),
+        "a process says that another one failed",
+    ),
+    (
+        re.compile(
+            r"[Tt]ime ?out|TIMEOUT|Notify Wait|NOTIFY WAIT|no connect|recv fail|[Cc]onnection (?:reset|refused|closed)"
+            r"|Broken ?[Pp]ipe|shm_broadcast|Server disconnected|wait .{0,40}(?:expired|too long)",
+        ),
+        "a process waited for one that failed or never came",
+    ),
+    (
+        re.compile(
+            r"EOFError|resource_tracker|leaked|Exception ignored|Bad file descriptor|cancelled|KeyboardInterrupt"
+        ),
+        "a process going down",
+    ),
+)
+# A timeout of a kernel on the device is a fault of that kernel, not a wait for a peer.
+_OWN_TIMEOUT = re.compile(
+    r"aicore timeout|aicpu timeout|aivec timeout|vector core timeout|507014|507017", re.IGNORECASE
+)
+# Where an error was raised, deepest first; used only where times cannot decide.
+_DEPTH = ((re.compile(r"aicore|aicpu|vector core|aivec|HBM|ECC|device fault|LINK", re.IGNORECASE), 0),)
+_DEPTH_OF_FORM = {"kernel": 0, "plog": 1, "cann": 1, "pta": 2, "torch_npu": 2, "text": 3, "vllm": 4, "sglang": 4}
+# A run that goes on this long after the last error of a kind was not stopped by it.
+SURVIVED_S = 60
+
+
+class Occurrence(NamedTuple):
+    """The first error of one kind in one process."""
+
+    key: str
+    process: str
+    place: Place
+    us: int | None
+    resolution: int
+    inherited: bool
+    echo: str  # why it is only a consequence, or ''
+    retracted: bool
+    survived: bool
+    depth: int
+    cluster: Cluster
+    last_us: int | None
+
+
+class Group(NamedTuple):
+    """Errors of one kind over all processes."""
+
+    key: str
+    text: str
+    level: str
+    form: str
+    total: int
+    processes: dict[str, int]
+    first: Occurrence
+    last_us: int | None
+    echo: str
+
+
+class Skew(NamedTuple):
+    """By how much the second host's clock is ahead of the first's."""
+
+    host: str
+    other: str
+    offset_s: float
+    spread_s: float
+    samples: int
+    basis: str
+
+
+class Failures(NamedTuple):
+    """What went wrong."""
+
+    groups: list[Group]  # most frequent first
+    first: Occurrence | None
+    only_echoes: bool
+    others: list[Occurrence]  # the next candidates
+    echoes: list[Occurrence]  # what followed, in time order
+    skews: list[Skew]
+    errors: int
+    unclustered: int
+
+
+def find_failures(partial: Partial, timeline: Timeline) -> Failures:
+    """Order the errors of all processes and choose the first that is no echo."""
+    skews = _skews(timeline)
+    ahead = {skew.other: int(skew.offset_s * SECOND) for skew in skews if _is_real(skew)}
+    activity = _last_activity(timeline)
+    occurrences: list[Occurrence] = []
+    errors = unclustered = 0
+    for info, segment in partial.sources():
+        errors += segment.errors
+        unclustered += segment.other_errors
+        for (pid, key), cluster in segment.clusters.items():
+            process = process_id(info, segment, pid)
+            line, us, resolution, inherited = cluster.first
+            last_us = cluster.last[1]
+            shift = ahead.get(info.host, 0)
+            retracted = cluster.last[0] < segment.retracted.get(pid, -1)
+            active = activity.get(process)
+            survived = active is not None and last_us is not None and active > last_us + SURVIVED_S * SECOND
+            occurrences.append(
+                Occurrence(
+                    key,
+                    process,
+                    Place(info.id, line),
+                    us - shift if us is not None else None,
+                    resolution,
+                    inherited,
+                    _echo(f"{key} {cluster.text}"),
+                    retracted,
+                    survived,
+                    _depth(cluster),
+                    cluster,
+                    last_us - shift if last_us is not None else None,
+                )
+            )
+    occurrences.sort(key=_order)
+    standing = [item for item in occurrences if not item.echo and not item.retracted]
+    stopping = [item for item in standing if not item.survived]
+    candidates = stopping or standing or [item for item in occurrences if not item.retracted]
+    first = candidates[0] if candidates else None
+    others = [item for item in candidates[1:] if first is not None and item.key != first.key][:4]
+    after = [item for item in occurrences if first is not None and item is not first and _order(item) >= _order(first)]
+    return Failures(_groups(occurrences), first, bool(first and first.echo), others, after, skews, errors, unclustered)
+
+
+def _order(item: Occurrence) -> tuple[Any, ...]:
+    """Sort by the latest time an error can have: a 1-second stamp never goes before a microsecond of that second."""
+    us = item.us if item.us is not None else 1 << 62
+    return (us + max(item.resolution, 1) - 1, item.depth, item.place.source, item.place.line)
+
+
+def _echo(text: str) -> str:
+    if _OWN_TIMEOUT.search(text):
+        return ""
+    return next((why for expression, why in _ECHOES if expression.search(text)), "")
+
+
+def _depth(cluster: Cluster) -> int:
+    for expression, depth in _DEPTH:
+        if expression.search(cluster.text):
+            return depth
+    return _DEPTH_OF_FORM.get(cluster.form, 4)
+
+
+def _last_activity(timeline: Timeline) -> dict[str, int]:
+    """Return when each process last captured or replayed a graph."""
+    latest: dict[str, int] = {}
+    for capture in timeline.captures:
+        if capture.end_us is not None:
+            latest[capture.process] = max(latest.get(capture.process, 0), capture.end_us)
+    for item in timeline.replays:
+        if item.replays.last is not None:
+            latest[item.process] = max(latest.get(item.process, 0), item.replays.last[1])
+    return latest
+
+
+def _groups(occurrences: Sequence[Occurrence]) -> list[Group]:
+    by_key: dict[str, list[Occurrence]] = {}
+    for item in occurrences:
+        by_key.setdefault(item.key, []).append(item)
+    groups = []
+    for key, items in by_key.items():
+        processes: dict[str, int] = {}
+        for item in items:
+            processes[item.process] = processes.get(item.process, 0) + item.cluster.count
+        first = items[0]
+        last = max((item.last_us for item in items if item.last_us is not None), default=None)
+        total = sum(processes.values())
+        groups.append(
+            Group(
+                key,
+                first.cluster.text,
+                first.cluster.level,
+                first.cluster.form,
+                total,
+                processes,
+                first,
+                last,
+                first.echo,
+            )
+        )
+    groups.sort(key=lambda group: (-group.total, _order(group.first)))
+    return groups
+
+
+def _skews(timeline: Timeline) -> list[Skew]:
+    """Estimate clock differences from captures, which ranks of one model make together and in the same order."""
+    ends: dict[str, list[list[int]]] = {}
+    for process in sorted({item.process for item in timeline.captures}):
+        host, slash, _ = process.partition("/")
+        own = [item.end_us for item in timeline.captures if item.process == process and item.state == "complete"]
+        times = [us for us in own if us is not None]
+        if slash and times:
+            ends.setdefault(host, []).append(times)
+    hosts = sorted(ends)
+    skews = []
+    for other in hosts[1:]:
+        pairs = [(mine, theirs) for mine in ends[hosts[0]] for theirs in ends[other] if len(mine) == len(theirs)]
+        differences = [(b - a) / SECOND for mine, theirs in pairs for a, b in zip(mine, theirs)]
+        if len(differences) < 3:
+            continue
+        offset = median(differences)
+        spread = median(abs(value - offset) for value in differences)
+        skews.append(Skew(hosts[0], other, offset, spread, len(differences), "ends of captures in the same order"))
+    return skews
+
+
+def _is_real(skew: Skew) -> bool:
+    return abs(skew.offset_s) > max(3 * skew.spread_s, 0.05)

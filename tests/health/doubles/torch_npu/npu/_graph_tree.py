@@ -1,0 +1,1 @@
+"""Stand-in: its presence is what the check looks at."""

@@ -1,0 +1,398 @@
+"""The measurement: statistics on known distributions, interleaving, refusal to conclude, break-even, comparison."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from npu_graph import bundle
+from npu_graph.profiles.ratios import break_even, describe, drift, median, percentile, ratio_interval
+
+SCRIPTS = bundle.ROOT / "graph-perf" / "scripts"
+SCRIPT = SCRIPTS / "bench_graph.py"
+sys.path.insert(0, str(SCRIPTS))
+bench_graph = importlib.import_module("bench_graph")
+bench_record = importlib.import_module("bench_record")
+bench_device = importlib.import_module("bench_device")
+
+
+def normal(mean: float, spread: float, count: int, seed: int) -> list[float]:
+    source = random.Random(seed)
+    return [max(0.001, source.gauss(mean, spread)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(("share", "value"), [(0.0, 1), (0.5, 3), (0.9, 4.6), (0.99, 4.96), (1.0, 5)])
+def test_percentiles_are_interpolated(share: float, value: float) -> None:
+    assert percentile([5, 1, 4, 2, 3], share) == pytest.approx(value)
+
+
+@given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=50))
+def test_percentiles_are_ordered_and_within_the_values(values: list) -> None:
+    facts = describe(values)
+    assert facts["min"] <= facts["p50"] <= facts["p90"] <= facts["p99"] <= facts["max"]
+    assert facts["median"] == median(values)
+
+
+def test_percentiles_of_nothing_are_refused() -> None:
+    with pytest.raises(ValueError, match="needs values"):
+        percentile([], 0.5)
+
+
+def test_the_interval_covers_the_true_ratio_as_often_as_it_says() -> None:
+    """95 % nominal on 120 normal samples of true ratio 2: at least 85 % must cover, and a wrong ratio must not."""
+    covered = wrong = 0
+    for seed in range(120):
+        interval = ratio_interval(normal(200, 20, 30, seed), normal(100, 10, 30, 1000 + seed), resamples=300)
+        covered += interval.low <= 2.0 <= interval.high
+        wrong += interval.low <= 1.5 <= interval.high
+    assert covered >= 0.85 * 120
+    assert wrong == 0
+
+
+def test_the_interval_narrows_with_samples() -> None:
+    widths = []
+    for count in (10, 40, 160):
+        interval = ratio_interval(normal(200, 20, count, 1), normal(100, 10, count, 2))
+        widths.append(interval.high - interval.low)
+    assert widths[0] > widths[1] > widths[2]
+
+
+def test_pairing_removes_what_disturbs_both() -> None:
+    source = random.Random(5)
+    load = [source.choice([1.0, 3.0]) for _ in range(60)]
+    eager = [120 * factor * source.gauss(1, 0.01) for factor in load]
+    graph = [100 * factor * source.gauss(1, 0.01) for factor in load]
+    paired = ratio_interval(eager, graph, paired=True)
+    apart = ratio_interval(eager, graph)
+    assert paired.high - paired.low < apart.high - apart.low
+
+
+def test_the_same_data_gives_the_same_interval() -> None:
+    assert ratio_interval([1, 2, 3, 4, 5], [2, 3, 4, 5, 6]) == ratio_interval([1, 2, 3, 4, 5], [2, 3, 4, 5, 6])
+
+
+@pytest.mark.parametrize(
+    ("cost", "eager", "graph", "replays"),
+    [(1000, 10, 5, 200), (1001, 10, 5, 201), (0, 10, 5, 1), (1000, 5, 10, None), (1000, 5, 5, None)],
+)
+def test_break_even(cost: float, eager: float, graph: float, replays: Any) -> None:
+    assert break_even(cost, eager, graph) == replays
+
+
+def test_drift_is_first_third_against_last() -> None:
+    assert drift([100] * 10 + [105] * 10 + [120] * 10) == pytest.approx(0.2)
+    assert drift([100, 100]) == 0.0
+
+
+def test_a_clear_difference_is_concluded() -> None:
+    result = bench_record.conclude(normal(200, 5, 30, 1), normal(100, 5, 30, 2), 50_000)
+    assert result["conclusion"] == "graph_faster"
+    assert result["speedup"] == pytest.approx(2.0, abs=0.05)
+    assert result["break_even_replays"] == pytest.approx(500, abs=40)
+    assert bench_record.conclude(normal(100, 5, 30, 1), normal(200, 5, 30, 2), 1)["conclusion"] == "graph_slower"
+
+
+def test_nothing_is_concluded_when_the_interval_includes_one() -> None:
+    result = bench_record.conclude(normal(100, 20, 30, 1), normal(100, 20, 30, 2), 1000)
+    assert result["conclusion"] == "no_conclusion"
+    assert any("includes 1" in reason for reason in result["reasons"])
+    assert result["break_even_replays"] is None
+
+
+def test_nothing_is_concluded_from_a_drifting_run() -> None:
+    rising = [200 + 3 * number for number in range(30)]
+    result = bench_record.conclude(rising, normal(100, 2, 30, 2), None)
+    assert result["conclusion"] == "no_conclusion"
+    assert any("drifted" in reason for reason in result["reasons"])
+
+
+def test_nothing_is_concluded_from_a_handful() -> None:
+    assert bench_record.conclude([200.0] * 3, [100.0] * 3, None)["conclusion"] == "no_conclusion"
+
+
+class FakeDevice:
+    """A clock that knows how long each call takes and notes the order."""
+
+    def __init__(self, times: dict[Callable, float]) -> None:
+        self.times = times
+        self.order: list[float] = []
+
+    def time_us(self, run: Callable, calls: int) -> float:
+        self.order.append(self.times[run])
+        return self.times[run]
+
+    def synchronize(self) -> None: ...
+
+
+def test_eager_and_graph_are_measured_in_turn() -> None:
+    def eager() -> None: ...
+
+    def graph() -> None: ...
+
+    device = FakeDevice({eager: 20.0, graph: 10.0})
+    assert bench_graph.interleave(device, eager, graph, 3, 5) == ([20.0] * 3, [10.0] * 3)
+    assert device.order == [20.0, 10.0] * 3
+    assert bench_graph.choose_calls(device, eager, graph) == 201
+    device.times[graph] = 1e9
+    device.times[eager] = 1e9
+    assert bench_graph.choose_calls(device, eager, graph) == 1
+
+
+def saved(eager: list[float], graph: list[float], **environment: str) -> dict[str, Any]:
+    return {"schema": "npu-graph/bench/1", "samples": {"eager": eager, "graph": graph}, "environment": environment}
+
+
+def test_a_regression_is_told_from_noise() -> None:
+    old = saved(normal(200, 5, 30, 1), normal(100, 2, 30, 2), cann="8.3.RC1")
+    slower = saved(normal(200, 5, 30, 3), normal(110, 2, 30, 4), cann="8.5.0")
+    same = saved(normal(200, 5, 30, 5), normal(100, 2, 30, 6), cann="8.3.RC1")
+    record = bench_record.compare(old, slower)
+    assert record["regression"] is True
+    assert record["graph"]["change"] == "slower"
+    assert record["eager"]["change"] == "same"
+    assert record["environment_differs"] == ["cann: 8.3.RC1 -> 8.5.0"]
+    assert bench_record.compare(old, same)["regression"] is False
+    assert bench_record.compare(slower, old)["graph"]["change"] == "faster"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {},
+        [],
+        {"schema": "npu-graph/bench/1"},
+        {"schema": "npu-graph/bench/1", "samples": {"eager": [1], "graph": []}},
+        {"schema": "npu-graph/bench/1", "samples": {"eager": [1], "graph": ["1"]}},
+        {"schema": "npu-graph/bench/1", "samples": {"eager": [1], "graph": [0]}},
+        {"schema": "other", "samples": {"eager": [1], "graph": [1]}},
+    ],
+)
+def test_what_is_no_saved_measurement_is_refused(broken: Any) -> None:
+    with pytest.raises(ValueError, match="not a saved measurement"):
+        bench_record.compare(saved([1.0], [1.0]), broken)
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=110, cwd=cwd
+    )
+
+
+def test_comparing_files_needs_no_torch(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text(json.dumps(saved(normal(200, 5, 30, 1), normal(100, 2, 30, 2))), encoding="utf-8")
+    new.write_text(json.dumps(saved(normal(200, 5, 30, 3), normal(120, 2, 30, 4))), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(SCRIPT), "--compare", str(old), str(new), "--output", "json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["schema"] == "npu-graph/bench-compare/1"
+    assert run("--compare", str(old), str(old)).returncode == 0
+    assert run("--compare", str(old), str(tmp_path / "no.json")).returncode == 3
+    new.write_text("[" * 100_000, encoding="utf-8")
+    assert run("--compare", str(old), str(new)).returncode == 3
+
+
+def test_without_torch_it_says_so() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None; sys.argv = ['bench_graph.py', 'a:b']; "
+        "import bench_graph; bench_graph.cli.run(bench_graph.main)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=SCRIPTS)
+    assert done.returncode == 4
+    assert done.stderr.strip() == "bench_graph.py: error: torch is not installed here; run this where the model runs"
+
+
+@pytest.mark.parametrize("arguments", [[], ["no_colon"], ["a:b", "--repeats", "0"], ["a:b", "--repeats", "9" * 30]])
+def test_wrong_usage(arguments: list) -> None:
+    assert run(*arguments).returncode == 2
+
+
+class FakeNpu:
+    """Stands for torch.npu and writes down what is asked of it."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def is_available(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
+
+    def Stream(self) -> FakeStream:  # noqa: N802
+        return FakeStream("side", self.log)
+
+    def current_stream(self) -> FakeStream:
+        return FakeStream("current", self.log)
+
+    @contextlib.contextmanager
+    def stream(self, stream: FakeStream) -> Iterator[None]:
+        self.log.append(f"enter {stream.name}")
+        yield
+        self.log.append(f"leave {stream.name}")
+
+    @contextlib.contextmanager
+    def graph(self, graph: object) -> Iterator[None]:
+        self.log.append("capture")
+        yield
+        self.log.append("captured")
+
+    def NPUGraph(self) -> FakeGraph:  # noqa: N802
+        return FakeGraph(self.log)
+
+    def Event(self, enable_timing: bool) -> FakeEvent:  # noqa: N802
+        assert enable_timing
+        return FakeEvent(self.log)
+
+
+class FakeStream:
+    def __init__(self, name: str, log: list[str]) -> None:
+        self.name = name
+        self.log = log
+
+    def wait_stream(self, other: FakeStream) -> None:
+        self.log.append(f"{self.name} waits for {other.name}")
+
+
+class FakeGraph:
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    def replay(self) -> None:
+        self.log.append("replay")
+
+
+class FakeEvent:
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    def record(self) -> None:
+        self.log.append("record")
+
+    def elapsed_time(self, other: FakeEvent) -> float:
+        return 1.5  # milliseconds
+
+
+def fake_device() -> Any:
+    device = bench_device.Device.__new__(bench_device.Device)
+    device.npu = FakeNpu()
+    device.name = "npu"
+    return device
+
+
+def test_a_capture_warms_up_on_a_side_stream_joins_and_captures_once() -> None:
+    device = fake_device()
+    replay = bench_device._capture_npugraph(lambda: device.npu.log.append("run"), device)
+    assert device.npu.log == [
+        "side waits for current",
+        "enter side",
+        "run",
+        "run",
+        "run",
+        "leave side",
+        "current waits for side",
+        "synchronize",
+        "capture",
+        "run",
+        "captured",
+    ]
+    replay()
+    assert device.npu.log[-1] == "replay"
+
+
+def test_time_on_the_device_lies_between_two_events_and_a_synchronisation() -> None:
+    device = fake_device()
+    assert device.time_us(lambda: device.npu.log.append("run"), 3) == 500.0
+    assert device.npu.log == ["synchronize", "record", "run", "run", "run", "record", "synchronize"]
+
+
+TARGETS = """
+import time
+
+def busy(us):
+    def run():
+        end = time.perf_counter_ns() + us * 1000
+        while time.perf_counter_ns() < end:
+            pass
+    return run
+
+def target():
+    return {"eager": busy(400), "capture": lambda: busy(100)}
+
+def same():
+    return {"eager": busy(200), "capture": lambda: busy(200)}
+
+def module():
+    import torch
+    layer = torch.nn.Linear(8, 8)
+    return layer, (torch.ones(2, 8),)
+
+def broken():
+    raise RuntimeError("no model here")
+
+def odd():
+    return 5
+"""
+
+
+@pytest.fixture(scope="module")
+def targets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("torch", reason="torch is not installed: the measurement itself cannot run")
+    path = tmp_path_factory.mktemp("bench") / "bench_targets.py"
+    path.write_text(TARGETS, encoding="utf-8")
+    return path
+
+
+def test_a_known_workload_is_measured_right(targets: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept" / "run.json"
+    done = run("--script", str(targets), "--repeats", "15", "--calls", "1", "--save", str(kept), "--output", "json")
+    record = json.loads(done.stdout)
+    # The least time is what the target waits for; everything above is a busy test machine.
+    fastest = {kind: record["result"][f"{kind}_us"]["min"] for kind in ("eager", "graph")}
+    assert fastest["eager"] == pytest.approx(400, rel=0.25)
+    assert fastest["graph"] == pytest.approx(100, rel=0.25)
+    assert record["environment"]["torch"]
+    assert record["settings"] == {
+        "backend": "npugraph",
+        "warmup": 10,
+        "repeats": 15,
+        "calls_per_sample": 1,
+        "order": "A B A B",
+    }
+    assert "samples" not in record
+    assert len(json.loads(kept.read_text(encoding="utf-8"))["samples"]["graph"]) == 15
+
+
+def test_a_module_runs_through_torch_compile_on_the_cpu(targets: Path) -> None:
+    done = run("bench_targets:module", "--backend", "eager", "--repeats", "6", "--output", "json", cwd=targets.parent)
+    assert json.loads(done.stdout)["settings"]["backend"] == "eager", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        ("broken", 3, "no model here"),
+        ("odd", 3, "expected a call"),
+        ("module", 4, "needs torch_npu"),
+        ("none", 3, "failed"),
+    ],
+)
+def test_a_target_that_cannot_run_is_one_line(targets: Path, name: str, code: int, words: str) -> None:
+    done = run("--script", str(targets), name)
+    assert done.returncode == code
+    assert words in done.stderr
+    assert done.stderr.strip().count("\n") == 0
