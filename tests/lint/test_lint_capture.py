@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, run_script
+from support import ROOT, run_script
 
 sys.path.insert(0, str(ROOT / "graph-mode-diagnostics" / "scripts"))
 
