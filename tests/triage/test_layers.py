@@ -140,7 +140,7 @@ def test_each_script_is_valid_and_its_variants_differ_in_the_call_only(tmp_path:
         for text in case.files.values():
             file.write_text(text)
             scripts.append(read_script(file))
-        for script, call in [(script, call) for script in scripts for call in find_calls(script)]:
+        for script, call in [(item, call) for item in scripts for call in find_calls(item)]:
             for step in steps.steps_for(call.backend):
                 assert differs_only_in_call(script, make_variant(script, call, step), call)
                 made += 1

@@ -216,6 +216,14 @@ def test_a_missing_fake_implementation_is_named_as_such(bench: Bench) -> None:
     assert any("register_fake" in action for action in record["next"])
 
 
+def test_a_capture_failure_of_an_unknown_backend_is_called_one(bench: Bench) -> None:
+    bench.script.write_text("import torch\nmodel = torch.compile(net, backend=choose())\n")
+    text = "RuntimeError: NPUGraph.cpp:165 NPU function error: aclmdlRICaptureBegin, error code is 107027"
+    record = bench.run(variables={"FAIL_AT": "original", "FAIL_TEXT": text})
+    assert record["part"] == "capture"
+    assert record["call"]["backend"] is None
+
+
 def test_torch_that_is_absent_is_no_layer(bench: Bench) -> None:
     text = "ModuleNotFoundError: No module named 'torch_npu'"
     record = bench.run(variables={"FAIL_AT": "eager", "FAIL_TEXT": text}, code=4)

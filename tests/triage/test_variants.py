@@ -34,6 +34,7 @@ FORMS = [
     ("partial as decorator", "import torch\nfrom functools import partial\n@partial(torch.compile, dynamic=False)\ndef f(x):\n    return x\n", "partial", "inductor"),
     ("in place", "import torch\nm = torch.nn.Linear(1, 1)\nm.compile(backend='npugraph_ex')\n", "module.compile", "npugraph_ex"),
     ("in place, no arguments", "import torch\nm = torch.nn.Linear(1, 1)\nm.compile()\n", "module.compile", "inductor"),
+    ("spread constant", "import torch\nk = dict(backend='npugraphs', dynamic=True)\nf = torch.compile(g, **k)\n", "call", "npugraphs"),
     ("spread keywords", "import torch\nk = {}\nf = torch.compile(g, **k)\n", "call", ""),
     ("used at once", "import torch\ny = torch.compile(g, backend='npugraph_ex')(x)(z)\n", "call", "npugraph_ex"),
     (

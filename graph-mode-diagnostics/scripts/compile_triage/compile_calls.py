@@ -8,14 +8,11 @@ import tokenize
 from pathlib import Path
 from typing import NamedTuple, Union
 
-from capture_lint.names import dotted, read_imports
-
 from npu_graph import cli
 
 CALL, DECORATOR, BARE, PARTIAL, METHOD = "call", "decorator", "bare decorator", "partial", "module.compile"
 # Keyword arguments by which `model.compile(...)` of an nn.Module is told from re.compile and others.
 _COMPILE_KEYWORDS = frozenset(("backend", "fullgraph", "dynamic", "mode", "options", "disable"))
-_OTHER_COMPILERS = ("re.", "regex.", "torch.jit.", "sre_compile.", "tf.", "keras.", "jinja2.", "torch.compiler.")
 MAX_SCRIPT_BYTES = 2 * 1024 * 1024
 CompileNode = Union[ast.Call, ast.Name, ast.Attribute]
 
@@ -79,10 +76,19 @@ def read_script(path: Path) -> Script:
     return Script(path, text, encoding, tree)
 
 
+class Names(NamedTuple):
+    """The local names of a script that matter here: for torch, torch.compile, functools, partial, and every import."""
+
+    torch: set[str]
+    compile: set[str]
+    functools: set[str]
+    partial: set[str]
+    imported: set[str]
+
+
 def find_calls(script: Script) -> list[CompileCall]:
     """Return every call of torch.compile in a script, in order."""
-    imports = read_imports(script.tree, script.path.stem)
-    aliases = _aliases(script.tree, imports)
+    names = read_names(script.tree)
     constants = _constants(script.tree)
     decorators = {id(item) for node in ast.walk(script.tree) for item in getattr(node, "decorator_list", ())}
     statements = {id(node.value) for node in ast.walk(script.tree) if isinstance(node, ast.Expr)}
@@ -90,60 +96,93 @@ def find_calls(script: Script) -> list[CompileCall]:
     for node in ast.walk(script.tree):
         form = ""
         if isinstance(node, ast.Call):
-            form = _form_of_call(node, imports, aliases, id(node) in decorators, id(node) in statements)
+            form = _form_of_call(node, names, id(node) in decorators, id(node) in statements)
         elif isinstance(node, (ast.Name, ast.Attribute)) and id(node) in decorators:
-            form = BARE if _names_compile(node, imports, aliases) else ""
+            form = BARE if _is(node, names.torch, "compile", names.compile) else ""
         if form and isinstance(node, (ast.Call, ast.Name, ast.Attribute)):
             found.append((node.lineno, node.col_offset, form, node))
     found.sort(key=lambda item: item[:2])
-    return [
-        CompileCall(
-            number, str(script.path), line, form, backend_of(node, constants), _target(node, form, script), node
-        )
-        for number, (line, _, form, node) in enumerate(found, 1)
-    ]
+    calls = []
+    for number, (line, _, form, node) in enumerate(found, 1):
+        backend, target = backend_of(node, constants), _target(node, form, script)
+        calls.append(CompileCall(number, str(script.path), line, form, backend, target, node))
+    return calls
 
 
-def _form_of_call(node: ast.Call, imports: dict[str, str], aliases: set[str], decorator: bool, statement: bool) -> str:
-    if _names_compile(node.func, imports, aliases):
-        return DECORATOR if decorator else CALL
-    name = dotted(node.func, imports)
-    if name in ("functools.partial", "partial") and node.args and _names_compile(node.args[0], imports, aliases):
-        return PARTIAL
-    if not isinstance(node.func, ast.Attribute) or node.func.attr != "compile" or name.startswith(_OTHER_COMPILERS):
-        return ""
-    keywords = {item.arg for item in node.keywords}
-    if node.args or not statement or not keywords <= _COMPILE_KEYWORDS:
-        return ""
-    return METHOD
-
-
-def _names_compile(node: ast.AST, imports: dict[str, str], aliases: set[str]) -> bool:
-    name = dotted(node, imports)
-    return name == "torch.compile" or name in aliases
-
-
-def _aliases(tree: ast.Module, imports: dict[str, str]) -> set[str]:
-    """Return names that a script binds to torch.compile itself (`compiler = torch.compile`)."""
-    names: set[str] = set()
+def read_names(tree: ast.Module) -> Names:
+    """Read the imports of a script, wherever they stand, and `compiler = torch.compile`."""
+    names = Names(set(), set(), set(), set(), set())
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and dotted(node.value, imports) == "torch.compile":
-            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top, local = alias.name.partition(".")[0], alias.asname
+                names.imported.add(local or top)
+                if alias.name in ("torch", "functools") or (top == "torch" and not local):
+                    getattr(names, top).add(local or top)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                names.imported.add(alias.asname or alias.name)
+                if (node.module, alias.name) in (("torch", "compile"), ("functools", "partial")):
+                    getattr(names, alias.name).add(alias.asname or alias.name)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and _is(node.value, names.torch, "compile", names.compile):
+            names.compile.update(target.id for target in node.targets if isinstance(target, ast.Name))
     return names
 
 
+def _is(node: ast.AST, modules: set[str], attribute: str, direct: set[str]) -> bool:
+    """Say whether an expression is `module.attribute`, or one of the names that stand for it."""
+    if isinstance(node, ast.Name):
+        return node.id in direct
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == attribute
+        and isinstance(node.value, ast.Name)
+        and node.value.id in modules
+    )
+
+
+def _form_of_call(node: ast.Call, names: Names, decorator: bool, statement: bool) -> str:
+    if _is(node.func, names.torch, "compile", names.compile):
+        return DECORATOR if decorator else CALL
+    if _is(node.func, names.functools, "partial", names.partial) and node.args:
+        return PARTIAL if _is(node.args[0], names.torch, "compile", names.compile) else ""
+    if not isinstance(node.func, ast.Attribute) or node.func.attr != "compile" or not statement or node.args:
+        return ""
+    root: ast.AST = node.func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if isinstance(root, ast.Name) and root.id in names.imported:
+        return ""  # re.compile(), torch.jit.compile(): a function of a module, no nn.Module
+    return METHOD if {item.arg for item in node.keywords} <= _COMPILE_KEYWORDS else ""
+
+
 def _constants(tree: ast.Module) -> dict[str, str]:
-    """Return the names that are bound once in the whole script, to a plain string (`BACKEND = "npugraph_ex"`)."""
+    """Return the names bound once in the whole script, to a backend's name or to settings that hold one."""
     values: dict[str, str] = {}
     stored: dict[str, int] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            values.update({target.id: node.value.value for target in node.targets if isinstance(target, ast.Name)})
+        text = _backend_in(node.value) if isinstance(node, ast.Assign) else None
+        if isinstance(node, ast.Assign) and text is not None:
+            values.update({target.id: text for target in node.targets if isinstance(target, ast.Name)})
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             stored[node.id] = stored.get(node.id, 0) + 1
         elif isinstance(node, ast.arg):  # a parameter of the same name may stand for anything
             stored[node.arg] = stored.get(node.arg, 0) + 2
     return {name: value for name, value in values.items() if stored.get(name) == 1}
+
+
+def _backend_in(node: ast.expr) -> str | None:
+    """Return a plain string, or the backend in `{"backend": "..."}` and `dict(backend="...")`; None otherwise."""
+    pairs: list[tuple[object, ast.expr]] = []
+    if isinstance(node, ast.Dict):
+        pairs = [(getattr(key, "value", None), value) for key, value in zip(node.keys, node.values)]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" and not node.args:
+        pairs = [(item.arg, item.value) for item in node.keywords]
+    for name, value in pairs:
+        if name == "backend":
+            node = value
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def backend_of(node: CompileNode, constants: dict[str, str]) -> str:
@@ -154,7 +193,10 @@ def backend_of(node: CompileNode, constants: dict[str, str]) -> str:
             if isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, str):
                 return keyword.value.value
             return constants.get(keyword.value.id, "") if isinstance(keyword.value, ast.Name) else ""
-    return "" if any(keyword.arg is None for keyword in keywords) else "inductor"
+    for keyword in keywords:
+        if keyword.arg is None:  # **settings
+            return constants.get(keyword.value.id, "") if isinstance(keyword.value, ast.Name) else ""
+    return "inductor"
 
 
 def _target(node: CompileNode, form: str, script: Script) -> str:

@@ -24,6 +24,7 @@ _USER_CODE = re.compile(r"from user code:\n((?:[^\n]{0,1000}\n){1,60})")
 _FRAME = re.compile(r'File "([^"\n]{1,500})", line (\d{1,7})(?:, in ([^\n]{1,200}))?')
 # torch_npu writes warnings on lines of their own in the form of an exception ("Warning: ASCEND_HOME_PATH ... not set").
 _WARNING_LINE = re.compile(r"(?m)^Warning: [^\n]{0,2000}$")
+_GRAPH_STAGES = ("capture", "replay", "update")
 _TORCH_MISSING = re.compile(r"ModuleNotFoundError: No module named '(torch|torch_npu)'")
 # A variant runs from another folder: a failure of these kinds in the first step may come from that.
 _PLACE_ERRORS = ("FileNotFoundError", "ModuleNotFoundError", "NotADirectoryError")
@@ -58,6 +59,8 @@ def conclude(records: Sequence[dict[str, Any]], backend: str, file: str, logs: d
     diagnosis = diagnose([InputText(f"{step}.log", read, 0)], "en") if read.strip() else None
     part = steps.part_for(step, backend)
     notes: list[str] = []
+    if part is steps.OTHER_BACKEND and diagnosis is not None and diagnosis["stage"]["value"] in _GRAPH_STAGES:
+        part = steps.CAPTURE
     if step in (steps.DYNAMO, steps.AOT) and _FAKE_MISSING.search(log):
         part = steps.FAKE
     elif step == steps.EAGER and _COMPILER_FRAMES.search(log):

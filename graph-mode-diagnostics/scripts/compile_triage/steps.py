@@ -165,6 +165,15 @@ LAST_PARTS = {
         ('TORCH_LOGS="output_code" with the original; the compile_debug folder holds the generated code',),
     ),
 }
+# The script does not say which backend it uses, but what failed is a capture.
+CAPTURE = Part(
+    "capture",
+    "the capture or the replay of a graph fails; Dynamo and AOTAutograd work",
+    "L4",
+    "user_code",
+    "capture",
+    (_LINT, "run again with --backend npugraph_ex (or npugraphs), so that its own step is made too"),
+)
 OTHER_BACKEND = Part(
     "backend",
     "the backend itself fails; Dynamo and AOTAutograd work",
