@@ -31,8 +31,9 @@ EXAMPLES = (
     "python3 locate_hang.py stack_*.txt npu-smi.txt ~/ascend/log/debug/plog",
     "python3 locate_hang.py --pid 4711 --pid 4712 --again 30 --output json",
 )
-# A log's head and tail tell more about a hang than its middle.
+# A log's head and tail tell more about a hang than its middle; many files share one bound, so that memory stays small.
 MAX_FILE_BYTES = 4 * 1024 * 1024
+MAX_ALL_BYTES = 128 * 1024 * 1024
 MAX_FILES = 4096
 
 
@@ -59,7 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if any(pid < 1 for pid in options.pid) or not 0 <= options.again <= 3600 or not 0 <= options.world_size <= 100_000:
         raise cli.CommandError("--pid and --world-size take positive numbers, --again 0 to 3600 seconds")
 
-    inputs = cli.read_inputs(expand(options.inputs), MAX_FILE_BYTES) if options.inputs else []
+    names = expand(options.inputs)
+    inputs = cli.read_inputs(names, min(MAX_FILE_BYTES, MAX_ALL_BYTES // len(names))) if names else []
     if options.pid:
         inputs += dump_processes(options.pid, options.again, options.native)
     language = options.lang or detect_language(inputs[0].text)

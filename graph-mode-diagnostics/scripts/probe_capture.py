@@ -43,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--seeds", type=int, default=2, metavar="N", help="different inputs to try, 2 to 20 (default 2)"
     )
+    parser.add_argument("--try-capture", action="store_true", help="on an NPU or npu_sim: also capture once for real")
     parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the report (default en)")
     parser.add_argument("--output", choices=("text", "json", "md"), default="text", help="form of the report")
     parser.add_argument("--all", action="store_true", help="do not shorten a long report")
@@ -53,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     need_torch("probe_capture.py")
     with contextlib.redirect_stdout(sys.stderr):
         target = load_target(options.target, options.inputs, options.path)
-        record = probe_target(target, options.device, list(range(options.seeds)), options.lang)
+        record = probe_target(target, options.device, list(range(options.seeds)), options.lang, options.try_capture)
     if options.output == "json":
         cli.write_json(record)
     else:

@@ -360,3 +360,21 @@ def test_hostile_lines_take_linear_time(line: str) -> None:
     begin = time.perf_counter()
     locate("\n".join([twins.spy(1, "x", twins.IDLE), line, line, "AICore(%)", line]))
     assert time.perf_counter() - begin < 3
+
+
+@pytest.mark.parametrize("text", ["", "\n", "x", "wait\nb\nwait c\n\n", "a\nb wait wait\n", "wait", "\n\nwait"])
+def test_lines_are_found_as_a_plain_loop_finds_them(text: str) -> None:
+    from hang_locate.scan import lines_with
+
+    plain = [(number, line) for number, line in enumerate(text.split("\n"), 1) if "wait" in line or "c" in line]
+    assert list(lines_with(text, ("wait", "c"))) == plain
+
+
+def test_the_last_lines_of_a_log_are_known_as_such() -> None:
+    from hang_locate.events import read_events
+
+    text = "".join(f"INFO line {n}\n" for n in range(50)) + "107020\nINFO b\n\n  \nINFO c\n\n"
+    assert [(event.line, event.last) for event in read_events([("a", text), ("b", text + "INFO d\n")])] == [
+        (51, True),
+        (51, False),
+    ]

@@ -153,6 +153,10 @@ SIMULATED = {
         "sim_update_before_an_earlier_replay.py",
         "event_never_recorded",
     ),
+    "update queued behind the wait that it should end": (
+        "sim_update_on_a_busy_stream.py",
+        "event_never_recorded",
+    ),
     "a list too short for update()": ("sim_update_list_too_short.py", "event_never_recorded"),
 }
 

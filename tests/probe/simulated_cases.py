@@ -79,6 +79,12 @@ def faulty_open_stream(x):
     return x + 1
 
 
+def private_format(x):
+    if not torch.npu.is_current_stream_capturing():  # the simulator has no aclop path in eager mode
+        return x @ x
+    return torch_npu.npu_format_cast(x, 29) @ x
+
+
 def captures(call):
     """Say whether the function can be captured and replayed."""
     (static_input,) = make_inputs(0)
@@ -97,7 +103,8 @@ def captures(call):
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        record = probe_target(Target(globals()[name], make_inputs, name), "npu", [0, 1])
+        target = Target(globals()[name], make_inputs, name)
+        record = probe_target(target, "npu", [0, 1], try_capture=name == "private_format")
         found = [(item["rule"], item["where"] and item["where"]["code"]) for item in record["findings"]]
         print(
             "RESULT "

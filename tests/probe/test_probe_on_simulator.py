@@ -63,3 +63,8 @@ def test_what_the_probe_flags_fails(name: str, rule: str) -> None:
     assert result["verdict"] == "breaks", result
     assert rule in [found for found, _ in result["found"]]
     assert result["error"], result
+
+
+def test_an_operator_without_an_aclnn_path_shows_in_a_real_capture() -> None:
+    (result,) = run("private_format")
+    assert ["no_aclnn", "return torch_npu.npu_format_cast(x, 29) @ x"] in result["found"], result

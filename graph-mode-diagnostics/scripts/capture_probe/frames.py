@@ -39,7 +39,7 @@ def user_stack(limit: int = MAX_STACK) -> list[Place]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(places) < limit:
         file = frame.f_code.co_filename
-        if not _is_library(file):
+        if not is_library(file):
             places.append(Place(file, frame.f_lineno, frame.f_code.co_name))
         elif places and file.startswith(_HERE):
             break  # the probe's own caller: the rest is the command line
@@ -47,7 +47,8 @@ def user_stack(limit: int = MAX_STACK) -> list[Place]:
     return places
 
 
-def _is_library(file: str) -> bool:
+def is_library(file: str) -> bool:
+    """Say whether a file belongs to torch, torch_npu, the interpreter's start or the probe."""
     known = _ROOTS.get(file)
     if known is None:
         parts = file.replace("\\", "/").split("/")

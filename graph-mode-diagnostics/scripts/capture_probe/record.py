@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import traceback
 from typing import Any, Sequence
 
 from npu_graph import cli
 from npu_graph.user_callables import Inputs, Target, make
 
 from .comparison import Comparison, compare_runs, survivors
-from .frames import Place
+from .frames import Place, is_library
 from .recorder import Hit, Recorder, Run
 from .rules import RULES, SEVERITIES
 
@@ -18,8 +19,12 @@ MAX_FINDINGS = 200
 MAX_STACK = 12
 
 
-def probe_target(target: Target, device: str, seeds: Sequence[int], language: str = "en") -> dict[str, Any]:
+def probe_target(
+    target: Target, device: str, seeds: Sequence[int], language: str = "en", try_capture: bool = False
+) -> dict[str, Any]:
     """Run the callable once to warm up, once for each seed and once more with the first, and return the record.
+
+    With `try_capture` a real capture follows, under the same recorder: it finds what eager mode cannot show.
 
     Raises:
         CommandError: exit code 3 when the callable fails eagerly or runs no operator.
@@ -41,11 +46,50 @@ def probe_target(target: Target, device: str, seeds: Sequence[int], language: st
             f"{target.name} ran no torch operator, so nothing was checked; name the function that computes",
             cli.NO_INPUT,
         )
-    return build_record(target.name, chosen, runs, target.make_inputs is not None, language)
+    refused = _capture(target, calls[0], recorder, chosen) if try_capture else []
+    return build_record(target.name, chosen, runs, target.make_inputs is not None, language, refused)
+
+
+def _capture(target: Target, inputs: Inputs, recorder: Recorder, device: str) -> list[Hit]:
+    """Capture once and return what was refused: the operator without an aclnn path, else the call that raised.
+
+    Raises:
+        CommandError: exit code 4 when the device has no graphs.
+    """
+    import torch
+
+    module = getattr(torch, device, None)
+    if not hasattr(module, "NPUGraph") or not module.is_available():
+        raise cli.CommandError("--try-capture needs torch_npu and an NPU (or npu_sim/run.py)", cli.ABSENT)
+    module.synchronize()
+    graph = module.NPUGraph()
+    run: Run | None = None
+    try:
+        with module.graph(graph), recorder.recording((inputs.args, inputs.kwargs)) as run:
+            target.call(*inputs.args, **inputs.kwargs)
+    except Exception as error:
+        found = [hit for hit in run.hits if hit.rule == "no_aclnn"] if run is not None else []
+        if found:
+            return found
+        last = run.operators[-1] if run is not None and run.operators else None
+        text = cli.one_line(str(error).partition("\n")[0], 200)
+        stack = _user_frames(error) or ([last.place] if last is not None and last.place is not None else [])
+        return [Hit("capture_refused", last.name if last is not None else "capture", text, stack, 1 << 29)]
+    return []
+
+
+def _user_frames(error: BaseException) -> list[Place]:
+    """Return the user's frames of an exception's own stack, innermost first."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [
+        Place(frame.filename, frame.lineno or 0, frame.name)
+        for frame in reversed(frames)
+        if not is_library(frame.filename)
+    ][:MAX_STACK]
 
 
 def build_record(
-    name: str, device: str, runs: Sequence[Run], takes_inputs: bool, language: str = "en"
+    name: str, device: str, runs: Sequence[Run], takes_inputs: bool, language: str = "en", refused: Sequence[Hit] = ()
 ) -> dict[str, Any]:
     """Return the record of runs: the first is the warm-up, the others have different inputs."""
     import torch
@@ -54,7 +98,7 @@ def build_record(
     comparison = compare_runs(measured[0], measured[1]) if len(measured) > 1 else None
     # The last run has the input of the first: what differs there comes from state, and no branch on data hides it.
     again = compare_runs(measured[0], measured[-1]) if len(measured) > 2 else None
-    findings = _findings(runs, measured, [item for item in (comparison, again) if item is not None], language)
+    findings = _findings(runs, measured, [item for item in (comparison, again) if item is not None], language, refused)
     shown = findings[:MAX_FINDINGS]
     return {
         "schema": SCHEMA,
@@ -86,7 +130,11 @@ def _verdict(findings: Sequence[dict[str, Any]]) -> str:
 
 
 def _findings(
-    runs: Sequence[Run], measured: Sequence[Run], comparisons: Sequence[Comparison], language: str
+    runs: Sequence[Run],
+    measured: Sequence[Run],
+    comparisons: Sequence[Comparison],
+    language: str,
+    refused: Sequence[Hit],
 ) -> list[dict[str, Any]]:
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
 
@@ -128,6 +176,7 @@ def _findings(
             rows[key]["count"] = count
     if len(runs) > len(measured):
         add_all(runs[0].hits, True)
+    add_all(refused, False)
     for comparison in comparisons:
         known = set(rows)
         for item in comparison.differences:
@@ -172,10 +221,9 @@ def _device_of(inputs: Inputs) -> str:
 
 def _failed(target: Target, error: BaseException, run: Run) -> cli.CommandError:
     place = run.operators[-1].place if run.operators else None
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    where = f"{place.file}:{place.line}" if place else (f"line {traceback.tb_lineno}" if traceback else "no line")
+    frames = _user_frames(error)
+    place = frames[0] if frames else place
+    where = f"{place.file}:{place.line}" if place else "no line"
     reason = cli.one_line(f"{type(error).__name__}: {error}", 200)
     return cli.CommandError(
         f"{target.name} fails in eager mode near {where}: {reason}; make it run eagerly first", cli.NO_INPUT

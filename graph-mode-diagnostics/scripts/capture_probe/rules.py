@@ -251,6 +251,19 @@ RULES = {
             ),
         ),
         Rule(
+            "capture_refused",
+            "breaks",
+            "a real capture was refused here",
+            "The call was made inside a capture and raised; operators above it were captured.",
+            "Run diagnose.py on the full error for cause and fix.",
+            "",
+            (
+                "真实捕获在这里被拒绝",
+                "在捕获中执行到这里时报错；之前的算子已被捕获。",
+                "把完整报错交给 diagnose.py，得到原因和修改。",
+            ),
+        ),
+        Rule(
             "memory_growth",
             "spoils",
             "memory grows with every call",

@@ -44,8 +44,9 @@ def dump_processes(pids: Sequence[int], again_after: float, native: bool) -> lis
             if done.returncode == 0 and text.strip():
                 texts.append(cli.InputText(f"py-spy:{pid}", text, 0))
             else:
-                lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
-                problems.append(f"pid {pid}: {lines[-1]}")
+                lines = [line.strip() for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+                # py-spy prints the error first and its own Rust frames after it.
+                problems.append(f"pid {pid}: {lines[0] if lines else f'exit code {done.returncode}'}")
     if not texts:
         hint = "check the pid; run as the same user or root; a container needs SYS_PTRACE"
         raise cli.CommandError(f"py-spy read no process ({'; '.join(problems)}); {hint}", cli.NO_INPUT)

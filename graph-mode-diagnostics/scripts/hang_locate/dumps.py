@@ -26,7 +26,10 @@ _FAULT_THREAD = re.compile(
 _FAULT_FRAME = re.compile(r'  File "(.{0,400}?)", line (\d{1,7}) in (.{1,300})$')
 _FAULT_START = re.compile(r"(?:Timeout \(\d{1,4}:\d\d:\d\d(?:\.\d{1,6})?\)!|Fatal Python error)")
 # Marks that a text holds a dump at all.
-_ANY_DUMP = re.compile(r"(?m)(?:most recent call first\):|^.{0,200}Thread (?:0x[0-9A-Fa-f]+|\d+) \([a-z+]+\))")
+_FAULT_MARK, _SPY_MARK = (
+    "most recent call first):",
+    re.compile(r"Thread (?:0x[0-9A-Fa-f]{1,20}|\d{1,20}) \([a-z+]{1,20}\)"),
+)
 _PYTHON_FILE = re.compile(r"\.(?:py|pyx|pyw)$|^<")
 
 
@@ -79,7 +82,7 @@ def read_dumps(item: InputText) -> list[Dump]:
         dumps = _read_json(item)
         if dumps:
             return dumps
-    if not _ANY_DUMP.search(text):
+    if _FAULT_MARK not in text and not _SPY_MARK.search(text):
         return []
     by_stream: dict[str, _Reader] = {}
     for number, line, stream in _lines(text, item.name):

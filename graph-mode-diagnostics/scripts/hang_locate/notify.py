@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple, Sequence
 
 from .identity import Names
+from .scan import lines_with
 
 MAX_LINE = 4000
 MAX_RECORDS = 20000
@@ -13,7 +14,16 @@ MAX_RECORDS = 20000
 # hcomm src/framework error text EI0002: "... record from remote rank: [24]. base information: [... tag[...] ...].
 # task information: [notify id:[..], stage:[..], remote rank:[24]]. group information: [group:[g], user define
 # information[..], rankSize[32], rankId[25], peerRankId[24]]". Earlier CANN: no colon, no group information.
-_WORDS = ("ank", "information is", "Occurred", "no connect")
+_WORDS = (
+    "has not received the Notify",
+    "information is",
+    "emote rank",
+    "localRank:",
+    "createLink para:",
+    "no connect",
+    "Occurred",
+    "status[LOST]",
+)
 _NOTIFY = re.compile(r"has not received the Notify record from remote rank:? ?\[(\d{1,6}|[a-z]{1,10})\]")
 _PID = re.compile(r"\[PID: ?(\d{1,9})\]")
 _HCCL_PID = re.compile(r"HCCL\((\d{1,9}),")
@@ -94,8 +104,6 @@ def read_notices(texts: Sequence[tuple[str, str]]) -> Notices:
     """Read (file name, text) pairs."""
     notices = Notices([], [], [])
     for source, text in texts:
-        if not any(word in text for word in _WORDS):
-            continue
         _read_one(source, text, notices)
     return notices
 
@@ -112,12 +120,10 @@ class _Pending:
 
 def _read_one(source: str, text: str, notices: Notices) -> None:
     pending: dict[int, _Pending] = {}
-    for number, full in enumerate(text.split("\n"), 1):
+    for number, full in lines_with(text, _WORDS):
         line = full[:MAX_LINE]
         if len(notices.waits) >= MAX_RECORDS:
             return
-        if not any(word in line for word in _WORDS):
-            continue
         for found in _LOST.finditer(line):
             newer, kind, server, device, older, traced, status = found.groups()
             where = newer or traced or f"{server}, device {device}"
