@@ -54,6 +54,14 @@ lint: $(VENV)/.installed ## ruff: style and import order
 types: $(VENV)/.installed ## mypy on the shared package
 	$(BIN)/mypy
 
+.PHONY: cluster bench-logs
+cluster: $(VENV)/.installed ## the log analyser on a Ray cluster of three local nodes
+	$(BIN)/python tools/install_extras.py cluster
+	$(BIN)/python -m pytest tests/logs/test_cluster_logs.py
+
+bench-logs: ## the log analyser against grep on 200 MB of each kind of log
+	$(PYTHON) tools/bench_logs.py --mb 200
+
 .PHONY: crosscheck
 crosscheck: $(VENV)/.installed ## our profile sums against MindStudio's msprof-analyze
 	$(BIN)/python tools/install_extras.py crosscheck

@@ -112,6 +112,7 @@ ACTIONS = {
     "dropped": "dropped, no longer part of the bundle",
     "deleted": "deleted",
     "kept": "kept, yours",
+    "merged": "merged, your entries and the new ones",
     "saved": "saved, your change",
     "conflict": "offered beside yours",
 }

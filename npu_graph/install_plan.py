@@ -69,6 +69,8 @@ MANIFEST_LIMIT = 8 * 1024 * 1024
 BASE_FOLDER = ".npu-graph-base"
 BUNDLE = "bundle"
 LOCAL = "local"
+MERGED = "merged"
+PATTERNS = "knowledge/known-patterns.md"
 
 
 class Entry(NamedTuple):
@@ -82,9 +84,9 @@ class Step(NamedTuple):
     """One line of a plan.
 
     Args:
-        action: added, restored, replaced, unchanged, dropped, kept, saved, conflict or deleted.
+        action: added, restored, replaced, unchanged, dropped, kept, merged, saved, conflict or deleted.
         path: where the file ends up in the target, with "/" between folders.
-        origin: BUNDLE or LOCAL: from where it is copied into the new tree; "" when it is not in it.
+        origin: BUNDLE or LOCAL: from where it is copied into the new tree; MERGED: from both; "" when it is not in it.
         source: its path there.
     """
 

@@ -28,6 +28,8 @@ from npu_graph.install_plan import (
     LOCAL,
     MANIFEST_NAME,
     MANIFEST_SCHEMA,
+    MERGED,
+    PATTERNS,
     Entry,
     Manifest,
     Names,
@@ -44,6 +46,7 @@ from npu_graph.install_plan import (
     scan,
     shipped_files,
 )
+from npu_graph.pattern_merge import Merged, merge_patterns
 
 # The work folder starts with a dot and holds bundles one level down, so that no host lists a half-built one.
 WORK_FOLDER = f".{BUNDLE_NAME}.work"
@@ -85,14 +88,38 @@ def put_in_place(bundle: Path, target: Path, version: str, dry_run: bool = False
     shipped = shipped_files(bundle)
     remarks = [] if dry_run else recover(target)
     outcome, present = plan_target(target, shipped, version, fresh)
+    outcome = with_merged_patterns(outcome, bundle, target)
     moves = [step for step in outcome.steps if step.action not in ("unchanged", "kept")]
     if dry_run or (not moves and outcome.version_before == version):
         return outcome._replace(remarks=remarks)
     with workspace(target) as work:
         outcome, present = plan_target(target, shipped, version, fresh)
+        outcome = with_merged_patterns(outcome, bundle, target)
         stage(bundle, target, work, outcome, shipped)
         swap(work, target, {path: entry.digest for path, entry in present.items() if holds_knowledge(path)})
     return outcome._replace(remarks=remarks + settle(target))
+
+
+def with_merged_patterns(outcome: Outcome, bundle: Path, target: Path) -> Outcome:
+    """Return the plan with the pattern file merged where the user and the bundle changed different entries.
+
+    Where both changed one entry the plan stays: the user's file is kept and the new one offered beside it.
+    """
+    offered = [step for step in outcome.steps if step.action == "conflict" and step.source == PATTERNS]
+    merged = merged_patterns(bundle, target) if offered else None
+    if merged is None or merged.conflicts:
+        return outcome
+    others = [step for step in outcome.steps if step not in offered and step.path != PATTERNS]
+    return outcome._replace(steps=[*others, Step("merged", PATTERNS, MERGED, PATTERNS)])
+
+
+def merged_patterns(bundle: Path, target: Path) -> Merged | None:
+    """Merge the pattern file of the bundle with the user's; None when the common ancestor is not there."""
+    try:
+        texts = [(folder / PATTERNS).read_text(encoding="utf-8") for folder in (target / BASE_FOLDER, target, bundle)]
+    except (OSError, UnicodeDecodeError):
+        return None
+    return merge_patterns(*texts)
 
 
 def locate(folder: Path) -> Path:
@@ -158,6 +185,8 @@ def stage(bundle: Path, target: Path, work: Path, outcome: Outcome, shipped: Map
             copy_shipped(bundle / step.source, new / step.path, shipped[step.source])
         elif step.origin == LOCAL:
             copy_kept(target / step.source, new / step.path)
+        elif step.origin == MERGED:
+            write_merged(bundle, target, new)
     kept = {step.path for step in outcome.steps if step.action == "kept"}
     if DERIVED in kept and (new / "knowledge" / "cases").is_dir():
         compile_history(new / "knowledge")
@@ -170,6 +199,16 @@ def stage(bundle: Path, target: Path, work: Path, outcome: Outcome, shipped: Map
     offers = {step.path: step.source for step in outcome.steps if step.action == "conflict"}
     files = {**shipped, **{offer: shipped[path] for offer, path in offers.items()}}
     write_manifest(new, Manifest(outcome.version or "", files, offers))
+
+
+def write_merged(bundle: Path, target: Path, new: Path) -> None:
+    """Write the merged pattern file into the new tree."""
+    merged = merged_patterns(bundle, target)
+    if merged is None or merged.conflicts:
+        raise refusal(f"{PATTERNS} changed while it was merged; run the upgrade again")
+    path = new / PATTERNS
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(merged.text, encoding="utf-8")
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import DIAGNOSE, run_script
+from support import DIAGNOSE, run_script
 
 MARKER = "RuntimeError: Called NPUGraph::replay without a preceding successful capture."
 NO_INPUT = 3

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import DIAGNOSE, ROOT
+from support import DIAGNOSE, ROOT
 
 from npu_graph import cli
 

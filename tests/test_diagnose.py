@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
-from conftest import DIAGNOSE, ROOT, run_script
+from support import DIAGNOSE, ROOT, run_script
 
 Diagnose = Callable[..., dict[str, Any]]
 EXAMPLE = ROOT / "graph-mode-diagnostics" / "examples" / "default_stream.txt"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, run_script
+from support import ROOT, run_script
 
 SCRIPT = "graph-mode-expert/scripts/locate_source.py"
 EXAMPLE = ROOT / "graph-mode-diagnostics" / "examples" / "default_stream.txt"

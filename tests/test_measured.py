@@ -6,7 +6,7 @@ import json
 import sys
 
 import pytest
-from conftest import ROOT, SHARED
+from support import ROOT, SHARED
 
 sys.path.insert(0, str(ROOT / "tools"))
 CASES = SHARED / "cases" / "handed.jsonl"

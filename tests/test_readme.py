@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, run_script
+from support import ROOT, run_script
 
 PAGES = ("README.md", "README.zh-CN.md")
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import DIAGNOSE, ROOT, find_pythons, run_script
+from support import DIAGNOSE, ROOT, find_pythons, run_script
 
 PARTS = (
     "graph-mode-expert",

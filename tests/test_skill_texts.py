@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, run_script
+from support import ROOT, run_script
 
 SUB_SKILLS = ("graph-mode-expert", "graph-mode-diagnostics", "graph-log-analyzer", "graph-perf", "graph-mcp")
 SKILL_FILES = [Path("SKILL.md"), *(Path(name) / "SKILL.md" for name in SUB_SKILLS)]

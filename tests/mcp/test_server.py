@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from conftest import ROOT
+from support import ROOT
 
 SERVER = str(ROOT / "graph-mcp" / "server.py")
 VERSION = "io.modelcontextprotocol/protocolVersion"

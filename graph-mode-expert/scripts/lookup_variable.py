@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Look environment variables up: effect on graph mode, values, default, versions and source, or that none reads it.
+
+Usage: lookup_variable.py NAME [NAME ...] [--output text|json|md] [--lang en|zh]
+
+Reads data/variables.tsv. A name that no release reads is said to be so, with the real one; an unknown
+name lists near ones.
+Exit codes: 0 every name is a real variable, 1 at least one is not, 2 wrong usage, 5 internal error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import Any, Sequence
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+
+from health.tables import read_table
+
+from npu_graph import cli
+
+SCHEMA = "npu-graph/variables/1"
+MAX_NAMES = 50
+MAX_LENGTH = 200
+# The kind of a row whose name is in circulation and is read by no release.
+ABSENT = "absent"
+EXAMPLES = (
+    "python3 lookup_variable.py TASK_QUEUE_ENABLE",
+    "python3 lookup_variable.py ASCEND_LAUNCH_BLOCKING=1 TORCH_NPU_GRAPHS_LOG_LEVEL --lang zh",
+)
+WORDS = {
+    "en": {
+        "effect": "effect",
+        "values": "values",
+        "default": "default",
+        "versions": "versions",
+        "source": "source",
+        "real": "a variable",
+        "absent": "exists in no source",
+        "unknown": "not in the table",
+        "near": "near",
+    },
+    "zh": {
+        "effect": "作用",
+        "values": "取值",
+        "default": "默认值",
+        "versions": "版本",
+        "source": "来源",
+        "real": "真实变量",
+        "absent": "任何源码中都不存在",
+        "unknown": "不在表中",
+        "near": "相近",
+    },
+}
+
+
+def look_up(name: str, rows: Sequence[dict[str, str]]) -> dict[str, Any]:
+    """Return what is known of one name; `NAME=value` is taken as NAME."""
+    bare = name.partition("=")[0].strip().lstrip("$").strip("{}")[:MAX_LENGTH]
+    row = next((row for row in rows if row["name"].upper() == bare.upper()), None)
+    if row is None:
+        names = [row["name"] for row in rows if row["kind"] != ABSENT]
+        return {"query": bare, "status": "unknown", "near": difflib.get_close_matches(bare.upper(), names, 5, 0.6)}
+    return {"query": bare, "status": "absent" if row["kind"] == ABSENT else "real", **row}
+
+
+def render(answer: dict[str, Any], language: str, markdown: bool) -> str:
+    """Return one answer as text or Markdown."""
+    words = WORDS[language]
+    head = f"{answer['query']}: {words[answer['status']]}"
+    rows = [f"## {head}" if markdown else head]
+    if answer["status"] == "unknown":
+        if answer["near"]:
+            rows.append(f"  {words['near']}: {', '.join(answer['near'])}")
+        return "\n".join(rows)
+    effect = (answer["effect_zh"] if language == "zh" else "") or answer["effect"]
+    rows.append(f"  {words['effect']}: {effect}")
+    rows += [
+        f"  {words[key]}: {answer[key]}"
+        for key in ("values", "default", "versions", "source")
+        if answer[key] not in ("", "-")
+    ]
+    return "\n".join(rows)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = cli.make_parser("Look environment variables of graph mode up.", EXAMPLES)
+    parser.add_argument("names", nargs="+", metavar="NAME", help="variables, as NAME or NAME=value")
+    parser.add_argument("--output", choices=("text", "json", "md"), default="text", help="form of the answer")
+    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the answer")
+    options = parser.parse_args(argv)
+    if len(options.names) > MAX_NAMES:
+        raise cli.CommandError(f"{len(options.names)} names were given; give at most {MAX_NAMES}")
+    rows = read_table("variables")
+    answers = [look_up(cli.one_line(name, MAX_LENGTH), rows) for name in options.names]
+    if options.output == "json":
+        cli.write_json({"schema": SCHEMA, "results": answers})
+    else:
+        cli.write_text("\n\n".join(render(answer, options.lang, options.output == "md") for answer in answers))
+    return cli.DONE if all(answer["status"] == "real" for answer in answers) else cli.NEGATIVE
+
+
+if __name__ == "__main__":
+    cli.run(main)
