@@ -236,8 +236,8 @@ def _from_wheel(anchor: Anchor, sources: Sources, source_map: SourceMap) -> Show
 
 def _from_package(anchor: Anchor, sources: Sources) -> Shown | None:
     """Return the text from another package's wheel (`pytorch/pytorch=torch-2.13.0.whl`) of the anchor's tag."""
-    wheel = sources.packages.get(anchor.repo)
-    if wheel is None or anchor.ref != f"v{wheel.version}":
+    wheel = sources.packages.get((anchor.repo, anchor.ref[1:]))
+    if wheel is None:
         return None
     return Shown(wheel.read(anchor.path), True)
 

@@ -46,7 +46,8 @@ _OWN_WORD = re.compile(r"[a-z][\w-]*|--[a-z][\w-]*")
 # Its strings are the names of Python's own expression nodes.
 _WITHOUT_NAMES = ("npu_graph/regex_safety.py",)
 _DENIED = re.compile(
-    r"exists? in no|not exist|no source|nowhere|not a variable|no variable|has no effect|not read|read by no"
+    r"lookup_\w+\.py|exists? in no|not exist|no source|nowhere|not a variable|no variable|has no effect"
+    r"|not read|read by no"
     r"|不存在|没有定义|不起作用|没有任何",
     re.IGNORECASE,
 )
@@ -54,7 +55,8 @@ _DENIED = re.compile(
 _DENIAL_LINES = 3
 # A message is looked up by its longest piece without numbers, quotes and ellipses.
 _HOLES = re.compile(
-    r"\.{3}|…|\b0x[0-9a-f]+|\d+(?:\.\d+)?|[\[\]()\"<>{}=]|(?<!\w)'|'(?!\w)|\b[A-Z]\b|\baclnnX\w*|\w+\.so\b"
+    r"\.{3}|…|\b0x[0-9a-f]+|\d+(?:\.\d+)?|[\[\]()\"<>{}=]"
+    r"|(?<!\w)'|'(?!\w)|\b[A-Z]\b|\baclnnX\w*|\w+\.so\b"
 )
 _SHORTEST_PIECE = 16
 
@@ -221,7 +223,11 @@ def _check_row(row: Known, sources: Sources, outcome: Outcome) -> None:
         text = repository.read(ref, path)
     else:
         version, _, path = path.partition(" ")
-        wheels = sources.torch_npu if owner == "torch_npu" else {w.version: w for w in sources.packages.values()}
+        wheels = (
+            sources.torch_npu
+            if owner == "torch_npu"
+            else {w.version: w for w in sources.packages.values() if w.name == owner}
+        )
         if version not in wheels:
             outcome.leave_out(f"name of {owner} {version}, no wheel")
             return

@@ -141,7 +141,8 @@ class Sources:
 
     def __init__(self) -> None:
         self.repositories: dict[str, Repository] = {}
-        self.packages: dict[str, Wheel] = {}
+        # (repository, version): wheels of other packages.
+        self.packages: dict[tuple[str, str], Wheel] = {}
         self.torch_npu: dict[str, Wheel] = {}
 
     def add_checkout(self, argument: str) -> None:
@@ -150,7 +151,7 @@ class Sources:
         path = Path(place).expanduser()
         if path.suffix == ".whl" and path.is_file():
             wheel = Wheel(path)
-            self.packages[name] = wheel
+            self.packages[name, wheel.version] = wheel
         elif re.fullmatch(r"[\w.-]+/[\w.-]+", name) and path.is_dir():
             self.repositories[name] = Repository(name, path)
         else:
