@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -93,23 +94,43 @@ def run(main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None 
         code = main(argv)
         sys.stdout.flush()
     except CommandError as error:
-        print(f"{name}: error: {one_line(str(error))}", file=sys.stderr)
+        _say(f"{name}: error: {one_line(str(error))}")
         code = error.exit_code
     except KeyboardInterrupt:
-        print(f"{name}: interrupted", file=sys.stderr)
+        _say(f"{name}: interrupted")
         code = 130
     except BrokenPipeError:
         # The reader (head, less) has gone: point stdout at nothing so that the interpreter's own flush is quiet.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = DONE
+    except OSError as error:
+        # Scripts turn those of inputs into CommandErrors: what is left is mostly an answer that cannot be written.
+        if os.environ.get(DEBUG_VARIABLE) == "1":
+            traceback.print_exc()
+        detail = one_line(f"{type(error).__name__}: {error}", 200)
+        what = "the answer cannot be written" if error.errno in _CANNOT_WRITE else "internal error"
+        _say(f"{name}: {what}: {detail} (set {DEBUG_VARIABLE}=1 for the traceback)")
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = INTERNAL
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE) == "1":
             traceback.print_exc()
         detail = one_line(f"{type(error).__name__}: {error}", 200)
-        print(f"{name}: internal error: {detail} (set {DEBUG_VARIABLE}=1 for the traceback)", file=sys.stderr)
+        _say(f"{name}: internal error: {detail} (set {DEBUG_VARIABLE}=1 for the traceback)")
         code = INTERNAL
     sys.exit(code)
+
+
+_CANNOT_WRITE = (errno.ENOSPC, errno.EBADF, errno.EDQUOT)
+
+
+def _say(message: str) -> None:
+    """Write to stderr; where that fails too, the exit code still tells."""
+    with contextlib.suppress(OSError, ValueError):
+        if sys.stderr is not None:
+            print(message, file=sys.stderr, flush=True)
 
 
 def read_inputs(names: Sequence[str], limit: int = MAX_INPUT_BYTES) -> list[InputText]:
@@ -260,7 +281,7 @@ def _decode_part(data: bytes) -> str:
 
 def bound_output(text: str, limit: int = MAX_OUTPUT_BYTES, way_out: str = "--all") -> str:
     """Return text cut at a line end within `limit` bytes, saying how to get the rest."""
-    data = text.encode("utf-8")
+    data = text.encode("utf-8", "backslashreplace")
     if len(data) <= limit:
         return text
     kept = data[:limit].decode("utf-8", "ignore")

@@ -267,7 +267,8 @@ class CodeBook:
 
     def _find_words(self, text: str) -> list[CodeEntry]:
         words = _plain_words(text).split()
-        if not any(sum(map(str.isalpha, word)) >= 3 for word in words):
+        # A short word alone ("the", "err") stands in many meanings and asks for none of them.
+        if not any(sum(map(str.isalpha, word)) >= 4 for word in words):
             return []
         if self._haystack is None:
             self._haystack = [

@@ -69,6 +69,13 @@ _SPECIFIC_STEP, _SPECIFIC_MOST = 0.02, 0.06
 # below the threshold of a candidate: measured on new reports, a single word suggested the wrong pattern.
 _HINT_BASE, _HINT_STEP, _HINT_SHARE, _HINT_MOST = 0.05, 0.16, 0.08, 0.65
 MAX_EVIDENCE = 4
+# A line that quotes an error text and does not report one: a manual, a denial, a commit, a passed test, a comment.
+_QUOTED = re.compile(
+    r"\b(?:faq|docs?|documentation|manual|readme|wiki|guide|changelog|release notes?) (?:says?|states?|mentions?|:)"
+    r"|\bdocs?:|\b(?:do|does|did|is|was) ?n[o']t (?:see|get|saw|hit|the)|\bgit log\b|\bfix(?:es|ed)?: "
+    r"|\bpassed\b|expected (?:message|error)"
+    r"|^\s{0,40}(?:#|//)|文档(?:里|中)?(?:说|写|提到)|没有?(?:看到|出现)"
+)
 
 
 # Words of a question: Latin words, numbers and ids, and pairs of Chinese characters.
@@ -171,7 +178,7 @@ def load_patterns(folders: Iterable[Path]) -> PatternSet:
     """Read known-patterns.md of each folder; a later folder's pattern replaces an earlier one with the same id."""
     by_id: dict[str, Pattern] = {}
     problems: list[Problem] = []
-    for folder in folders:
+    for order, folder in enumerate(folders):
         path = Path(folder) / PATTERN_FILE
         if not path.is_file():
             continue
@@ -183,6 +190,12 @@ def load_patterns(folders: Iterable[Path]) -> PatternSet:
         found = parse_patterns(text, str(path))
         problems += found.problems
         for pattern in found.patterns:
+            if order:
+                # Overlays are other people's files: a faulty expression would stop, or stall, every diagnosis.
+                faults = _signature_faults(pattern)
+                problems += [Problem(pattern.file, pattern.line, f"{pattern.id}: {fault}") for fault in faults]
+                if faults:
+                    continue
             by_id[pattern.id] = pattern
     return PatternSet(list(by_id.values()), problems)
 
@@ -218,12 +231,18 @@ def check_pattern(pattern: Pattern) -> list[Problem]:
     faults += [f"owner {owner!r} is not a known owner" for owner in pattern.owners if owner not in OWNERS]
     if not (pattern.signature.any or pattern.signature.all or pattern.signature.hint):
         faults.append("the signature has no any, all or hint line")
+    faults += _signature_faults(pattern)
+    return [Problem(pattern.file, pattern.line, f"{pattern.id}: {fault}") for fault in faults]
+
+
+def _signature_faults(pattern: Pattern) -> list[str]:
+    faults = []
     for key, expressions in zip(SIGNATURE_KEYS, pattern.signature):
         for expression in () if key == "confirm" else expressions:
             reason = regex_problem(expression)
             if reason:
                 faults.append(f"signature line '{key}: {expression[:60]}' {reason}")
-    return [Problem(pattern.file, pattern.line, f"{pattern.id}: {fault}") for fault in faults]
+    return faults
 
 
 def match_patterns(
@@ -321,7 +340,7 @@ def _match_one(pattern: Pattern, searcher: _Searcher, primary: str, echo_lines: 
     deciding = hits or [hit for hit in needed if hit]
     if any(low.strip() and low.strip() in primary for _, _, low in deciding):
         score = SCORE_ESTABLISHED
-    elif all(low in echo_lines for _, _, low in deciding):
+    elif all(low in echo_lines or _QUOTED.search(low) for _, _, low in deciding):
         score = SCORE_ON_ECHO
     else:
         score = SCORE_ELSEWHERE

@@ -27,7 +27,7 @@ from npu_graph.logs import engine, partial, record, stamps
 from npu_graph.logs.anomalies import THRESHOLDS, defaults
 from npu_graph.logs.context import attach_contexts
 from npu_graph.logs.failures import find_failures
-from npu_graph.logs.inputs import find_sources
+from npu_graph.logs.inputs import find_sources, peek_stdin, unreadable
 from npu_graph.logs.render import render
 from npu_graph.logs.self_check import self_check
 from npu_graph.logs.timeline import build_timeline
@@ -120,6 +120,10 @@ def _scanned(options: argparse.Namespace, since: int | None, until: int | None) 
         raise cli.CommandError("'-' (standard input) was given twice; give it once")
     if "-" in options.inputs and (sys.stdin is None or sys.stdin.isatty()):
         raise cli.CommandError("'-' reads standard input, but nothing is piped in", cli.NO_INPUT)
+    if "-" in options.inputs:
+        reason = unreadable(peek_stdin())
+        if reason:
+            raise cli.CommandError(f"standard input is {reason}", cli.NO_INPUT)
     if options.jobs < 0:
         raise cli.CommandError(f"--jobs {options.jobs}: expected a number of processes, 1 or more")
     found = find_sources(options.inputs)

@@ -193,7 +193,7 @@ class Server:
         cursor = params.get("cursor")
         if cursor is None:
             start = 0
-        elif isinstance(cursor, str) and cursor.isdigit() and 0 < int(cursor[:9]) < len(items):
+        elif isinstance(cursor, str) and cursor.isascii() and cursor.isdigit() and 0 < int(cursor[:9]) < len(items):
             start = int(cursor)
         else:
             raise WireError(INVALID_PARAMS, "the cursor is not one that this server gave")

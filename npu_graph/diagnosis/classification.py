@@ -64,7 +64,7 @@ _STAGE_CLUES = _clues(
     ("replay", 3, r"aclmdlriexecuteasync|\breplay:|rtmodelexecute|model stream execute failed|model execut\w{2,4} failed"),
     ("replay", 2, r"\breplay(?:ing|ed|s)?\b|重放|回放|图执行"),
     ("replay", 2, r"\b5070(?:11|14|15|18|34|35|46|47)\b|aivec(?:tor)? error|aicore (?:error|exception)|mte instruction"),
-    ("replay", 1, r"hangs?\b|hung\b|stalls?\b|stuck|deadlock|卡死|挂死|卡住|hang住"),
+    ("replay", 1, r"\bhangs?\b|\bhung\b|\bstalls?\b|\bstuck|deadlock|卡死|挂死|卡住|hang住"),
     ("replay", 1, r"tiling|actual_?seq|padded (?:up )?to|crash"),
     ("update", 3, r"graph_task_update|task_?update_?(?:begin|end)|update_capture_record|cpu_update_input"),
     ("update", 3, r"update_(?:attn|graph|full_graph|mla_attn|draft_graph)\w{0,20}_?params|\bgraph\.update\b"),
@@ -87,15 +87,43 @@ _STAGE_CLUES = _clues(
     ("performance", 3, r"no (?:gain|benefit|speed-?up|improvement)|没有收益|无收益|per (?:decode )?step.{0,20}\bms\b|\bms\b.{0,20}per (?:decode )?step"),
 )  # fmt: skip
 
-# The reporter ruled graph mode out.
-RULED_OUT = re.compile(
+# The reporter ruled graph mode out: a mention of running without it, in a sentence that says it fails there too.
+_WITHOUT_GRAPH = re.compile(
     r"(?<!with and )without (?:an? )?npu ?graph|not (?:related to|caused by) (?:acl|npu)?graph|\bno graphs?,"
     r"|(?:fails|hangs|wrong|garbled|same error|problems?|also) (?:too )?(?:in|with|on|under) (?:eager|--enforce-eager|--disable-cuda-graph)"
-    r"|eager(?: mode)? (?:fails|hangs|also|too|has the same)|与图模式无关|(?:没有?|未)(?:用|使用|开启?)(?:过)?图|eager.{0,6}(?:也|同样)(?!.{0,6}(?:没|正常|ok|可以|好|通过|正确))"
+    r"|eager(?: mode)? (?:fails|hangs|also|too|has the same)|与图模式无关|(?:没有?|未)(?:用|使用|开启?)(?:过)?图|eager.{0,6}(?:也|同样)"
 )
+_FAILS_THERE = re.compile(
+    r"fail|hang|wrong|garbled|same|error|crash|problem|also|too\b|\bnot (?:related|caused)|abort|slow|happen|occur|remain|still|persist|也|同样|报错|失败|复现|问题|无关|卡"
+)
+# "It works without npugraph" is the commonest sentence of a report about graph mode: it must not rule graph mode out.
+_RUNS_THERE = re.compile(
+    r"\bworks?\b|worked|\bfine\b|\bok(?:ay)?\b|normal|\bcorrect|\bpass(?:es|ed)?\b|succe|runs? (?:well|through)|does(?:n't| not)|did(?:n't| not)|disappear"
+    r"|not reproduc|\bgone\b|no (?:errors?|problems?)\b|正常|没问题|没有问题|没事|对的|(?<!不)正确|可以|通过|不报|不会|不再|不卡|消失|没有?(?:报错|出现|复现)|跑通|[?？]"
+)
+_SENTENCE_END = re.compile(r"[.!。！；;\n](?=\s|$|[^\x00-\x7f])|\n")
+_SENTENCE_SPAN = 200
+
+
+def is_ruled_out(text: str) -> bool:
+    """Return whether a sentence of the lower-cased text says that the failure is there without graph mode too."""
+    return _ruled_out_at(text) is not None
+
+
+def _ruled_out_at(text: str) -> re.Match[str] | None:
+    for found in _WITHOUT_GRAPH.finditer(text):
+        before = text[max(0, found.start() - _SENTENCE_SPAN) : found.start()]
+        ends = [end.end() for end in _SENTENCE_END.finditer(before)]
+        after = text[found.end() : found.end() + _SENTENCE_SPAN]
+        end = _SENTENCE_END.search(after)
+        sentence = before[ends[-1] if ends else 0 :] + found.group() + after[: end.start() if end else None]
+        if _FAILS_THERE.search(sentence) and not _RUNS_THERE.search(sentence):
+            return found
+    return None
+
+
 # Reasons to say that graph mode plays no part, each with what it means.
 _NOT_GRAPH = (
-    RULED_OUT,
     # The failing command itself switches graph mode off.
     re.compile(
         r"(?:vllm (?:serve|bench)|api_server|launch_server) [^\n]{0,600}--(?:enforce-eager|disable-cuda-graph)\b|,\s?enforce_eager=true,"
@@ -180,6 +208,10 @@ def decide_stage(lines: Sequence[Line], primary: Failure | None, pattern: Patter
 
 def _outside_graph_mode(text: str, lines: Sequence[Line], primary: Failure | None) -> Finding | None:
     """Return the finding `not_graph` with its reason, or None."""
+    ruled_out = _ruled_out_at(text)
+    own = f"{primary.type}: {primary.text}".lower() if primary is not None else ""
+    if ruled_out is not None and not (_COMPILED_BY_USER.search(text) or GRAPH_WORDS.search(own)):
+        return Finding("not_graph", 0.6, _lines_with(re.compile(re.escape(ruled_out.group())), lines))
     for expression in _NOT_GRAPH:
         if expression.search(text) and not _COMPILED_BY_USER.search(text):
             return Finding("not_graph", 0.6, _lines_with(expression, lines))

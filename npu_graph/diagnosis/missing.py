@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple, Sequence
 
 from npu_graph.diagnosis.classification import GRAPH_WORDS
@@ -71,6 +72,8 @@ ITEMS = {
     )
 }  # fmt: skip
 
+# Whole words: "install", "changed" and "exchange" hold the letters too.
+_HANGS = re.compile(r"\bhang(?:s|ing)?\b|\bhung\b|\bstuck\b|deadlock|卡|hang住")
 _BY_STAGE = {
     "accuracy": ("comparison", "versions", "graph_mode"),
     "performance": ("profile", "versions", "graph_mode"),
@@ -92,7 +95,7 @@ def find_missing(
     """
     low = text.lower()
     wanted: list[str] = list(_BY_STAGE.get(stage, ())) if not decisive else []
-    if not decisive and ("hang" in low or "卡" in text or "stuck" in low or "deadlock" in low):
+    if not decisive and _HANGS.search(low):
         wanted.append("rank_stacks")
     if not decisive and (primary is None or not primary.frames):
         wanted.append("full_stack")

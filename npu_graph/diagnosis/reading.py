@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Iterable, NamedTuple, Sequence
+from unicodedata import category
 
 from npu_graph.cli import InputText
 
@@ -12,13 +13,13 @@ MAX_LINE = 2000
 MAX_PIECES = 40
 # More lines than this is a log; only the neighbourhood of its error lines is diagnosed.
 MAX_LINES = 20000
+# The same bound in characters: every signature is looked for in all of the text.
+MAX_CHARACTERS = 1_500_000
 CONTEXT_LINES = 40
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
-# Control characters and invisible direction marks: neither may hide text from the reader.
-_UNSEEN = dict.fromkeys(
-    [*range(0, 9), 11, 12, *range(14, 32), 127, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A)]
-)
+# Control characters, invisible marks and tags: none may hide text from the reader, or carry text only an agent sees.
+_UNSEEN_CATEGORIES = ("Cc", "Cf", "Zl", "Zp", "Co", "Cs", "Cn")
 _QUOTE = re.compile(r"(?:> ?){1,8}")
 _FENCE = re.compile(r"\s{0,8}(?:```|~~~)")
 
@@ -85,7 +86,9 @@ def read_report(inputs: Sequence[InputText]) -> Report:
     for item in inputs:
         if item.skipped_bytes:
             left_out.append(f"{item.name}: {item.skipped_bytes} bytes in the middle were not read")
-        raw = item.text.split("\n")
+        # Lone carriage returns end lines where there is no other line end; elsewhere they are a progress bar.
+        text = item.text if "\n" in item.text else item.text.replace("\r", "\n")
+        raw = text.split("\n")
         chosen, dropped = _bounded(raw)
         if dropped:
             left_out.append(f"{item.name}: {dropped} lines far from any error were not diagnosed")
@@ -103,7 +106,7 @@ def clean_line(number: int, raw: str, source: str = "-") -> list[Line]:
         text = next((part for part in reversed(text.split("\r")) if part.strip()), "")
     if "\x1b" in text:
         text = _ANSI.sub("", text[: MAX_LINE * MAX_PIECES])
-    text = text.translate(_UNSEEN)
+    text = _visible(text)
     quoted = _QUOTE.match(text)
     if quoted and not text.startswith(">>>"):
         text = text[quoted.end() :]
@@ -115,6 +118,14 @@ def clean_line(number: int, raw: str, source: str = "-") -> list[Line]:
     pieces = [part[at : at + MAX_LINE] for part in parts for at in range(0, max(len(part), 1), MAX_LINE)]
     written = (level.group(1) or level.group(2)) if level else ""
     return [Line(number, piece, stream, source, written) for piece in pieces[:MAX_PIECES]]
+
+
+def _visible(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        char for char in text if char == "\t" or char.isprintable() or category(char) not in _UNSEEN_CATEGORIES
+    )
 
 
 def _strip_prefixes(text: str) -> tuple[str, str]:
@@ -141,7 +152,7 @@ def _split_escaped(text: str) -> Iterable[str]:
 
 def _bounded(raw: Sequence[str]) -> tuple[list[tuple[int, str]], int]:
     """Return (number, line) pairs to look at, and how many lines were left out."""
-    if len(raw) <= MAX_LINES:
+    if len(raw) <= MAX_LINES and sum(map(len, raw)) <= MAX_CHARACTERS:
         return list(enumerate(raw, 1)), 0
     keep: set[int] = set()
     for index, line in enumerate(raw):
@@ -149,5 +160,17 @@ def _bounded(raw: Sequence[str]) -> tuple[list[tuple[int, str]], int]:
             keep.update(range(max(0, index - CONTEXT_LINES), min(len(raw), index + CONTEXT_LINES)))
             if len(keep) >= MAX_LINES:
                 break
-    chosen = sorted(keep)[:MAX_LINES] or list(range(MAX_LINES))
+    chosen = _fitting(raw, sorted(keep) or range(len(raw)))
     return [(index + 1, raw[index]) for index in chosen], len(raw) - len(chosen)
+
+
+def _fitting(raw: Sequence[str], wanted: Sequence[int]) -> list[int]:
+    """Return the first of the wanted lines that keep both bounds; one line alone always fits."""
+    chosen: list[int] = []
+    characters = 0
+    for index in wanted[:MAX_LINES]:
+        characters += min(len(raw[index]), MAX_LINE * MAX_PIECES)
+        if chosen and characters > MAX_CHARACTERS:
+            break
+        chosen.append(index)
+    return chosen

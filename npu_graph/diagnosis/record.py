@@ -13,11 +13,11 @@ from npu_graph.diagnosis.anchors import find_anchors
 from npu_graph.diagnosis.classification import (
     GRAPH_WORDS,
     PHASES,
-    RULED_OUT,
     Finding,
     decide_layer,
     decide_owner,
     decide_stage,
+    is_ruled_out,
 )
 from npu_graph.diagnosis.environment import find_environment, find_releases
 from npu_graph.diagnosis.error_lines import CodeMention, find_call_sites, find_codes, find_log_errors
@@ -127,7 +127,7 @@ def _best_matches(report: Report, primary: Failure | None, echoes: str, knowledg
     numbers = [line.number for line in report.lines]
     first = f"{primary.type}: {primary.text}" if primary is not None else ""
     matches = match_patterns(patterns, report.text, numbers, first, echoes)
-    if RULED_OUT.search(report.text.lower()):
+    if is_ruled_out(report.text.lower()) and not GRAPH_WORDS.search(first.lower()):
         # The reporter says that graph mode plays no part: a graph pattern may be listed, and is not claimed.
         matches = [match._replace(score=min(match.score, _RULED_OUT_SCORE)) for match in matches]
     if primary is not None and matches and matches[0].score >= KNOWN_FROM:

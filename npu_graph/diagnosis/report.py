@@ -192,7 +192,11 @@ def _render(record: dict[str, Any], heading: Any, mark: Any) -> str:
     out.append(heading(words["fix"]).rstrip("\n"))
     fix = report["fix"]
     if fix["short_term"] or fix["long_term"]:
-        rows = (("Now", fix["short_term"]), ("For good", fix["long_term"]), ("Where", fix["where"]))
+        rows = (
+            ("Now", fix["short_term"]),
+            ("For good", fix["long_term"]),
+            ("Where", mark(fix["where"]) if fix["where"] else ""),
+        )
         out += [f"- {words[key]}{words[':']}{value}" for key, value in rows if value]
     else:
         out.append(words["no_fix"])
@@ -204,7 +208,7 @@ def _render(record: dict[str, Any], heading: Any, mark: Any) -> str:
         out.append(heading(words["Read on"]).rstrip("\n"))
         out += [f"- {_anchor_text(item, mark)}" for item in record["anchors"]]
     if record["input"]["left_out"]:
-        out += ["", f"{words['left_out']}{words[':']}" + "; ".join(record["input"]["left_out"])]
+        out += ["", f"{words['left_out']}{words[':']}" + "; ".join(map(mark, record["input"]["left_out"]))]
     return "\n".join(out) + "\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 import stat
@@ -134,11 +135,29 @@ def _take(path: Path, sources: list[Source], skipped: list[Skipped], seen: set[t
     if not packed and head and head.count(0) > len(head) * _NUL_SHARE:
         skipped.append(Skipped(str(path), "binary, not text"))
         return
+    if not packed and (reason := unreadable(head)):
+        skipped.append(Skipped(str(path), reason))
+        return
     if not head:
         if named:
             skipped.append(Skipped(str(path), "empty"))
         return
     sources.append(Source(str(path), status.st_size, status.st_mtime, packed))
+
+
+def unreadable(sample: bytes) -> str:
+    """Return why the first bytes of a log can give no line, or ''."""
+    if sample.count(0) > len(sample) * _NUL_SHARE:
+        return "binary, or UTF-16: convert it with iconv -f utf-16 -t utf-8"
+    if b"\r" in sample and b"\n" not in sample:
+        return "text whose lines end in carriage returns only: convert it with tr '\\r' '\\n'"
+    return ""
+
+
+def peek_stdin() -> bytes:
+    """Return the first bytes of standard input and leave them to be read."""
+    stream = sys.stdin.buffer
+    return stream.peek(_SAMPLE) if isinstance(stream, io.BufferedReader) else b""
 
 
 def _reason(error: Exception) -> str:

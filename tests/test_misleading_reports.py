@@ -1,0 +1,72 @@
+"""Sentences around an error must not turn it into something else: remarks about eager mode, quotations, hidden marks."""
+
+from __future__ import annotations
+
+import pytest
+from support import ROOT
+
+EXAMPLE = (ROOT / "graph-mode-diagnostics/examples/default_stream.txt").read_text(encoding="utf-8")
+RUNS_WITHOUT_GRAPH = [
+    "It works fine without npugraph.",
+    "Eager also works.",
+    "The same script also in eager runs correctly.",
+    "未开启图模式时正常，开启后报错",
+    "没用图的时候一切正常，用图就报上面的错",
+    "eager下也测试过，结果是对的",
+    "Is this not caused by npugraph?",
+    "Without npugraph the error disappears.",
+    "关闭图模式后不报错，eager 也没问题",
+]
+FILE_NOT_FOUND = 'Traceback (most recent call last):\n  File "/app/s.py", line 3, in main\n    load(p)\nFileNotFoundError: weights.bin\n\n'
+QUOTATIONS = [
+    "The FAQ says NPU graphs must be captured on a non-default stream.",
+    "The docs say: NPU graphs must be captured on a non-default stream.",
+    'We do not see "NPU graphs must be captured on a non-default stream" here.',
+    "git log: fix: NPU graphs must be captured on a non-default stream (#123)",
+    "test_msg PASSED expected message 'NPU graphs must be captured on a non-default stream'",
+]
+
+
+@pytest.mark.parametrize("sentence", RUNS_WITHOUT_GRAPH)
+def test_it_runs_without_graph_mode_does_not_rule_graph_mode_out(sentence: str, diagnose_text) -> None:
+    record = diagnose_text(f"{EXAMPLE}\n{sentence}\n")
+    assert (record["verdict"], record["patterns"][0]["id"]) == ("known", "P-CAP-003")
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "It fails in eager mode too.",
+        "eager 模式下同样报错",
+        "The same error also in eager mode.",
+        "It happens without npugraph.",
+    ],
+)
+def test_it_fails_without_graph_mode_rules_graph_mode_out(sentence: str, diagnose_text) -> None:
+    report = "[ERROR] aclnnAdd failed, error code is 561002 on the Ascend NPU\nRuntimeError: call aclnnAdd failed\n"
+    assert diagnose_text(f"{report}\n{sentence}\n")["verdict"] == "not_graph"
+
+
+@pytest.mark.parametrize("sentence", QUOTATIONS)
+def test_a_quoted_error_text_is_not_the_cause(sentence: str, diagnose_text) -> None:
+    record = diagnose_text(FILE_NOT_FOUND + sentence + "\n")
+    assert record["verdict"] != "known"
+    assert not record["report"]["fix"]["short_term"]
+
+
+@pytest.mark.parametrize("text", ["Successfully installed torch_npu-2.1.0.post3", "I changed the version of torch_npu"])
+def test_letters_inside_a_word_are_no_hang(text: str, diagnose_text) -> None:
+    record = diagnose_text(text + "\n")
+    assert record["stage"]["value"] != "replay"
+    assert not any("py-spy" in item["how"] for item in record["missing"])
+
+
+def test_text_with_carriage_returns_only_is_read(diagnose_text) -> None:
+    assert diagnose_text(EXAMPLE.replace("\n", "\r"))["patterns"][0]["id"] == "P-CAP-003"
+
+
+@pytest.mark.parametrize("mark", ["\x9b", "\u2028", "\u061c", "\u00ad", "\ufeff", "\U000e0041", "\u202e"])
+def test_invisible_characters_do_not_reach_the_report(mark: str, diagnose_text) -> None:
+    record = diagnose_text(EXAMPLE.replace("captured on", f"captured{mark} on", 1))
+    assert mark not in str(record)
+    assert record["patterns"][0]["id"] == "P-CAP-003"
