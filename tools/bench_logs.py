@@ -217,10 +217,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             results.append(result)
             path.unlink()
             print(f"{profile}: done, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
-    print(
-        f"Python {platform.python_version()}, {os.cpu_count()} processors, {len(literals())} literals, "
-        f"medians of {options.reps}"
-    )
+    machine = f"Python {platform.python_version()}, {os.cpu_count()} processors"
+    print(f"{machine}, {len(literals())} literals, medians of {options.reps}")
     print(table(results, options.markdown))
     problems = [f"{result['profile']}: {problem}" for result in results for problem in missed(result)]
     for problem in problems:

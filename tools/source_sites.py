@@ -160,6 +160,22 @@ def _function_scopes(blank: str) -> list[tuple[int, int, str, str]]:
     return scopes
 
 
+def function_spans(text: str) -> list[tuple[str, int, int]]:
+    """Return (qualified name, first line, last line) of the functions and classes of a C++ text."""
+    blank = _without_literals(_without_comments(text))
+    scopes = _function_scopes(blank)
+    spans = []
+    for start, end, kind, name in scopes:
+        if kind == "lambda":
+            continue
+        around = sorted((s for s in scopes if s[2] == "class" and s[0] < start and end < s[1]), key=lambda s: s[0])
+        qualified = "::".join([*(scope[3] for scope in around), name]) if "::" not in name else name
+        # The body starts at its brace; the head, with the name, stands before it.
+        head = max(blank.rfind(name.rpartition("::")[2], 0, start), 0)
+        spans.append((qualified, blank.count("\n", 0, head) + 1, blank.count("\n", 0, end) + 1))
+    return spans
+
+
 def _head_of(head: str) -> tuple[str, str]:
     text = head.strip()
     if _LAMBDA_HEAD.search(text):

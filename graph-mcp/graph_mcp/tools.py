@@ -125,6 +125,14 @@ def _capture_budget(arguments: dict[str, Any], _: Resolve) -> Invocation:
     return Invocation(options)
 
 
+def _lint_capture(arguments: dict[str, Any], resolve: Resolve) -> Invocation:
+    options = ["--output", "json"]
+    for name in ("entry", "select", "severity"):
+        if arguments.get(name):
+            options.append(f"--{name}={arguments[name]}")
+    return Invocation([*options, "--", *(resolve(name) for name in arguments["paths"])])
+
+
 _SHORT = {"minLength": 1, "maxLength": 4000}
 _LINES = {"type": "array", "items": {"type": "string", **_SHORT}, "maxItems": 20}
 
@@ -189,6 +197,23 @@ TOOLS: tuple[Tool, ...] = (
         ),
         "npu-graph/source/1",
         _locate_source,
+        summaries.generic,
+    ),
+    Tool(
+        "npu_graph_lint_capture",
+        "Find code that cannot be captured",
+        "Reads Python code without running it and names the lines that would break an NPU graph capture or replay wrongly: "
+        "rule, reason, fix.",
+        "graph-mode-diagnostics/scripts/lint_capture.py",
+        _object(
+            ["paths"],
+            paths={**_FILES, "description": "Python files, notebooks or folders below the allowed folders"},
+            entry=_string("function that a framework captures, such as pkg.model:Decoder.forward", maxLength=500),
+            select=_string("rules to run, such as G001,G004", maxLength=500),
+            severity=_string("leave out what is below", enum=["error", "warning", "info"]),
+        ),
+        "npu-graph/lint/1",
+        _lint_capture,
         summaries.generic,
     ),
     Tool(

@@ -32,7 +32,7 @@ from npu_graph.user_callables import load_target, make, need_torch
 
 EXAMPLES = (
     "python3 compare_modes.py model.py:decode_step --module model.py:model --steps 6",
-    "python3 compare_modes.py --dumps dump_eager dump_graph --output json",
+    "python3 compare_modes.py --dumps dumps/eager dumps/graph --output json",
 )
 
 

@@ -43,6 +43,10 @@ def _clues(*rows: tuple[str, int, str]) -> tuple[Clue, ...]:
     return tuple(Clue(value, weight, re.compile(expression, re.ASCII)) for value, weight, expression in rows)
 
 
+# Sentences that a library prints with every error of a kind: their words describe no report.
+_BOILERPLATE = re.compile(
+    r"Possible Cause|Solution:|might run on corrupted|check the reason for the rank|too slow\b.{0,40}cluster|cluster is too slow"
+)
 # A clue in the first cause counts this many times as much as one elsewhere.
 _PRIMARY_FACTOR = 3
 
@@ -55,6 +59,7 @@ _STAGE_CLUES = _clues(
     ("capture", 2, r"initialize_aclgraph_capture|capture_model|_capture_(?:acl)?graphs?\b|capture_graphs?\b|capture stream failed|capture (?:cuda|npu) graph failed"),
     ("capture", 2, r"full_graph_\w{2,20}|graph_params\.(?:events|handles|workspaces)|in init_device_graphs|graph[- ]warm-?up|graph_?capture\b"),
     ("capture", 2, r"(?:fail|error|die|refus|abort|crash)\w{0,4} (?:in|at|during|while|when|under) (?:the )?(?:acl|npu|aclgraph|decode |temporary )?\s?graphs? ?captur"),
+    ("capture", 1, r"needs? a stream synchroni|npu graph raises"),
     ("capture", 1, r"\bgraph captur|\bcapturing|captures? (?:the )?graph|while graphs are captured|捕获|捕图|图捕获"),
     ("replay", 3, r"aclmdlriexecuteasync|\breplay:|rtmodelexecute|model stream execute failed|model execut\w{2,4} failed"),
     ("replay", 2, r"\breplay(?:ing|ed|s)?\b|重放|回放|图执行"),
@@ -68,13 +73,14 @@ _STAGE_CLUES = _clues(
     ("memory", 3, r"memory (?:usage|consumption) (?:grows|increas|keeps)|memory leak|never (?:given back|released|freed)|(?:显存|内存).{0,16}(?:增长|泄漏|不释放|未.{0,4}回收)|much (?:more )?(?:npu |device )?memory"),
     ("memory", 2, r"outofmemory|\boom\b|out of (?:npu |device )?memory|memory (?:profiling|estimation|pool)|sleep mode|wake_?up|显存|设备内存"),
     ("compile", 3, r"torch\._dynamo|torch\._inductor|torchdynamo|torch/_dynamo|torch/_inductor|aot_?autograd|graph break"),
+    ("compile", 2, r"constraints violated|relaxedunspecconstraint|exportdb|from user code:|vllm/compilation/wrapper\.py|load graph failed"),
     ("compile", 2, r"torch\.compile|torch_compile|fx graph|compile_fx|bisheng|pattern matcher|check_and_update_config|fullgraph=|编译"),
     ("compile", 2, r"fus(?:ed|ion).{0,60}(?:not take effect|not applied|skipped)|融合.{0,12}(?:未生效|不生效)|compilation_config\.mode|in warmup_torch_compile"),
     ("compile", 2, r"acl ?graph does not support|graph is being compiled|graph mode is not supported|torchair/.{0,60}in compile\b"),
-    ("env", 3, r"failed to find function|err00008|undefined symbol|cannot open shared object|libascendcl\.so|not in libopapi"),
+    ("env", 3, r"failed to find function|err00008|undefined symbol|cannot open shared object|libascendcl\.so|not in libopapi|cannot find option named 'ascend"),
     ("env", 2, r"only (?:on|fails on) (?:310|910|950)|310b\b.{0,80}(?:2070|not support|raises)|does not start.{0,80}310p|310p.{0,120}does not start"),
     ("env", 1, r"after .{0,40}(?:moved|upgraded?|switch\w*) to cann|\bhdk\b|driver version|升级后"),
-    ("accuracy", 3, r"garbled|gibberish|wrong (?:output|result|answer|value|text)|accuracy|repeated output|acceptance rate|接受率|乱码|精度|stays constant|stops? tracking"),
+    ("accuracy", 3, r"garbled|gibberish|(?:wrong|broken|repeated) (?:\w{1,20} )?(?:output|result|answer|value|text)s?\b|accuracy|!{4,}|acceptance rate|接受率|乱码|精度|stays constant|stops? tracking"),
     ("accuracy", 3, r"differs? from eager|not (?:the )?same as eager|incorrect|corrupted|values? (?:are|is) wrong|结果不(?:对|一致)|答非所问"),
     ("accuracy", 3, r"repeats? until|repeat(?:s|ed|ing) (?:the same )?(?:token|word|character)|random outputs?|different text|precision (?:anomal|issue|problem|error)|scores? (?:of .{0,40})?drops?|同一个 ?token|重复输出|allclose.{0,20}false"),
     ("performance", 3, r"slow(?:er|s)?\b|throughput|\btpot\b|\bttft\b|speed drops|latency|host time|busy time|性能|吞吐|变慢|更慢|慢很多|空泡"),
@@ -92,7 +98,7 @@ _NOT_GRAPH = (
     RULED_OUT,
     # The failing command itself switches graph mode off.
     re.compile(
-        r"(?:vllm serve|api_server|launch_server) [^\n]{0,600}--(?:enforce-eager|disable-cuda-graph)\b|,\s?enforce_eager=true,"
+        r"(?:vllm (?:serve|bench)|api_server|launch_server) [^\n]{0,600}--(?:enforce-eager|disable-cuda-graph)\b|,\s?enforce_eager=true,"
     ),
     # A single operator that does not compile; GE calls that "build graph" although no user graph is involved.
     re.compile(
@@ -143,14 +149,15 @@ _LAYER_CLUES = _clues(
 )  # fmt: skip
 
 _FRAMEWORK_PATH = re.compile(
-    r"vllm|sglang|sgl_|xllm|/verl/|speculators|mindie|transformers/|hardware_backend/npu|graph_runner|/srt/|model_executor/"
+    r"vllm|sglang|sgl_|xllm|/verl/|speculators|mindie|transformers/|lmdeploy|dlinfer|hardware_backend/npu|graph_runner|/srt/|model_executor/"
 )
 _OWN_SCRIPT = re.compile(r"\bimport torch_npu\b|torch[._]npu\.(?:npu\.)?(?:NPUGraph|graph)\(|__main__")
 _LIBRARY_PATH = re.compile(r"site-packages|dist-packages|/lib/python3|torch_npu/|/torch/|<frozen|<string>")
 # Words that only a serving framework's report contains; its author can change options, not that code.
 _SERVING_WORDS = re.compile(
-    r"vllm|sglang|\bxllm\b|\bverl\b|ggml|llama\.cpp|speculators|\bmtp\b|eagle ?3|eplb|kv[ -]?cache|prefill|decode|cudagraph|cuda-graph|acl ?graph|full[- ]?graph|xlite|\bdp rank|data.parallel"
-    r"|tensor.parallel|speculative|max-model-len|tpot|torchair_graph|npugraph_ex together|block table|deepseek|qwen|llama|\bglm"
+    r"vllm|sglang|\bxllm\b|\bverl\b|ggml|llama\.cpp|speculators|\bmtp\b|eagle ?3|eplb|npumodelrunner|multiproc_executor|lmdeploy|dlinfer|kv[ -]?cache|prefill|decode|cudagraph|cuda-graph|acl ?graph|full[- ]?graph|xlite|\bdp rank|data.parallel"
+    r"|tensor.parallel|speculative|max-model-len|tpot|torchair_graph|npugraph_ex together|block table|deepseek|qwen|llama|\bglm",
+    re.ASCII,
 )
 
 
@@ -243,7 +250,7 @@ _OWNER_WORDS = (
     ("environment", re.compile(r"module 'torch_npu' has no attribute")),
     ("environment", re.compile(r"undefined symbol|cannot open shared object|no module named|failed to find function|enoent|version .{0,30}not match")),
     ("torch_compile", re.compile(r"torch\._dynamo|torch\._inductor|internaltorchdynamoerror")),
-    ("driver", re.compile(r"\b50705[3-7]\b|hbm|ecc|\b507899\b")),
+    ("driver", re.compile(r"\b50705[3-7]\b|\bhbm\b|\becc\b|\b507899\b")),
 )  # fmt: skip
 
 
@@ -265,8 +272,10 @@ def _weigh(
 ) -> tuple[dict[str, int], dict[str, list[Evidence]]]:
     scores: dict[str, int] = {}
     evidence: dict[str, list[Evidence]] = {}
+    lines = [line for line in lines if not _BOILERPLATE.search(line.text)]
     heads = "\n".join(f"{frame.file} in {frame.function}" for frame in primary.frames[-12:]) if primary else ""
-    first = f"{primary.type}: {primary.message}\n{primary.text}\n{heads}".lower() if primary else ""
+    said = "\n".join(row for row in primary.text.split("\n") if not _BOILERPLATE.search(row)) if primary else ""
+    first = f"{primary.type}: {primary.message}\n{said}\n{heads}".lower() if primary else ""
     lowered = [(line, line.text.lower()) for line in lines]
     whole = "\n".join(low for _, low in lowered)
     for clue in clues:

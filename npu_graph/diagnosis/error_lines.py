@@ -10,7 +10,7 @@ from npu_graph.diagnosis.reading import Line
 # Ways in which torch_npu, CANN and the frameworks print a numeric code.
 _NUMERIC_CODE = re.compile(
     r"(?:error ?code(?: is|:|=| =)?|errcode:?=?|errorcode:?=?|runtime result =|retcode(?: is|=|:)?|error=|error:|ret=|ret =|ret:"
-    r"|code(?: is|:|=)?|failed[,:]|错误码(?:是|为|:|：)?)\s{0,3}(0x[0-9a-f]{5,8}|\d{5,9})\b",
+    r"|code(?: is|:|=)?|failed[,:]|错误码(?:是|为|:|：)?)\s{0,3}(0x[0-9a-f]{5,8}|\d{5,10})\b",
     re.IGNORECASE,
 )
 _LETTER_CODE = re.compile(r"\b(ERR\d{5}|[EW][A-Z1-9]\d{4}|ACL_ERROR_[A-Z_]{3,60})\b")
@@ -33,7 +33,7 @@ _CANN_BLOCK = re.compile(r"\s*(?:\[PID: ?\d+\] [\d:.-]{10,32} \S{0,80}\(?)?([EW]
 # A C++ process that ends itself: glog's fatal level, and an exception nobody caught.
 _FATAL = re.compile(r"\s*F(?:\d{4,8} [\d:.]{8,20} \d{1,9})? ?[\w./-]{1,120}\.(?:cpp|cc|h):\d{1,6}\] (.{1,400})")
 _SENTENCE = re.compile(
-    r"captured-stream|[Tt]he resources are insufficient|Alloc sq cq fail|stream resources are insufficient"
+    r"Assert \(.{1,200}\) failed\[FUNC|Watchdog caught collective|captured-stream|[Tt]he resources are insufficient|Alloc sq cq fail|stream resources are insufficient"
 )
 _REASON = re.compile(r"(?:reason=\[?|ErrCode=\d{6}, desc=\[)([^\]\[\n]{4,200})")
 

@@ -40,6 +40,10 @@ _PREFIXES = tuple(
         r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3,6} (?:- )?(?:[\w.]{1,60} - )?(?:ERROR|INFO|WARNING|DEBUG)(?: -|:)? ",
     )
 )
+# The level that vLLM and Python loggers print before their text.
+_LEVEL = re.compile(
+    r"\b(ERROR|INFO|WARNING|DEBUG|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[| - (ERROR|INFO|WARNING|DEBUG) - "
+)
 _MAX_PREFIXES = 5
 # Lines of a torch_npu or CANN block: a service's logger prefixes only the first line of a message, so the others
 # belong to the process that wrote it.
@@ -54,12 +58,13 @@ _TELLING = re.compile(
 
 
 class Line(NamedTuple):
-    """One cleaned line: its number in the input (1-based), the text, the process it belongs to, the file."""
+    """One cleaned line: its number in the input (1-based), the text, the process, the file, the logger's level."""
 
     number: int
     text: str
     stream: str
     source: str
+    level: str = ""
 
 
 class Report(NamedTuple):
@@ -104,10 +109,12 @@ def clean_line(number: int, raw: str, source: str = "-") -> list[Line]:
         text = text[quoted.end() :]
     if _FENCE.match(text):
         text = ""
+    level = _LEVEL.search(text[:200])
     text, stream = _strip_prefixes(text)
     parts = _split_escaped(text)
     pieces = [part[at : at + MAX_LINE] for part in parts for at in range(0, max(len(part), 1), MAX_LINE)]
-    return [Line(number, piece, stream, source) for piece in pieces[:MAX_PIECES]]
+    written = (level.group(1) or level.group(2)) if level else ""
+    return [Line(number, piece, stream, source, written) for piece in pieces[:MAX_PIECES]]
 
 
 def _strip_prefixes(text: str) -> tuple[str, str]:

@@ -80,7 +80,7 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
         missing = []
     verdict = _verdict(known, best, primary, stage, missing, text)
     if verdict == "unknown":
-        matches = _nearest(report, primary, codes, knowledge)
+        matches = _nearest(primary, codes, knowledge)
     if known is None and best is not None and verdict == "candidate" and primary is None:
         # Words without an error: the nearest pattern says more about the stage than single words do.
         stage = stage._replace(value=best.pattern.stage, confidence=round(best.score * 0.9, 2))
@@ -136,10 +136,11 @@ def _best_matches(report: Report, primary: Failure | None, echoes: str, knowledg
     return [match for match in matches if match.score >= CANDIDATE_FROM][:MAX_PATTERNS]
 
 
-def _nearest(
-    report: Report, primary: Failure | None, codes: Sequence[CodeMention], knowledge: Sequence[Path]
-) -> list[Match]:
-    """Return what an unknown failure is nearest to: patterns whose symptom names its code, then single symptom words."""
+def _nearest(primary: Failure | None, codes: Sequence[CodeMention], knowledge: Sequence[Path]) -> list[Match]:
+    """Return what an unknown failure is nearest to: patterns whose symptom names its code.
+
+    Single words are no use here: measured on new reports, none of them named the right pattern.
+    """
     if primary is None:
         return []
     patterns = load_patterns(knowledge).patterns
@@ -150,10 +151,7 @@ def _nearest(
         for pattern in patterns
         if code in pattern.fields.get("Symptom", "")
     ]
-    numbers = [line.number for line in report.lines]
-    by_word = match_patterns(patterns, report.text, numbers, primary.text, "")
-    known = {match.pattern.id for match in by_code}
-    return [*by_code, *(match for match in by_word if match.pattern.id not in known)][:MAX_NEAREST]
+    return by_code[:MAX_NEAREST]
 
 
 def _verdict(

@@ -15,11 +15,13 @@ _ERROR_NAME = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Iteration|Warning|Timeout|Unsupported|Failed|Group|Violation)$"
 )
 # The same inside a sentence of a service log: "... failed with RuntimeError: text".
-_INLINE = re.compile(r"\b((?:[a-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception)): ?(\S.*)$")
+_INLINE = re.compile(r"\b((?:[a-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception)|torch\._dynamo\.exc\.[A-Z]\w*): ?(\S.*)$")
 # An exception that ended a C++ process: `what():  text`, after the line that names its class.
 _WHAT = re.compile(r"\s*what\(\):\s{1,8}(\S.{0,1000})$")
 _DURING = "During handling of the above exception"
 _CAUSED = "The above exception was the direct cause"
+# A line that a logger wrote at one of these levels is no part of an exception's message.
+_ORDINARY_LEVELS = ("INFO", "WARNING", "DEBUG")
 MAX_MESSAGE_LINES = 80
 MAX_FRAMES = 400
 
@@ -132,7 +134,8 @@ def _message_end(lines: Sequence[tuple[int, Line]], start: int) -> int:
     limit = min(len(lines), start + MAX_MESSAGE_LINES)
     while end < limit:
         text = lines[end][1].text
-        starts_another = " function error: " in text
+        ordinary = lines[end][1].level in _ORDINARY_LEVELS and lines[start][1].level not in _ORDINARY_LEVELS
+        starts_another = ordinary or " function error: " in text
         if starts_another or _HEADER in text or text.lstrip().startswith((_DURING, _CAUSED)) or _FRAME.match(text):
             break
         if not text.strip():

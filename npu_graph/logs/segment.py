@@ -230,9 +230,12 @@ def _hash(key: tuple[str, str]) -> tuple[int, tuple[str, str]]:
 
 
 def joined(segments: Iterable[Segment]) -> Segment:
-    """Append consecutive segments into one."""
+    """Append consecutive segments into one; a single one is returned as it is."""
+    parts = list(segments)
+    if len(parts) == 1:
+        return parts[0]
     result: Segment | None = None
-    for segment in segments:
+    for segment in parts:
         if result is None:
             result = Segment(segment.start)
         result.append(segment)

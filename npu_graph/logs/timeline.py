@@ -278,12 +278,12 @@ def _replays(sources: list[tuple[SourceInfo, Segment]]) -> list[GraphReplays]:
         for stretches, source, _ in sorted(parts, key=lambda item: (item[2], item[1])):
             for at, stretch in enumerate(stretches):
                 if at == 0 and merged:
-                    merged[-1][0].append(stretch, 0)
-                    merged[-1][1].append(source)
+                    whole = Replays()  # a copy: the parts belong to their segments
+                    whole.append(merged[-1][0], 0)
+                    whole.append(stretch, 0)
+                    merged[-1] = (whole, [*merged[-1][1], source])
                 else:
-                    fresh = Replays()
-                    fresh.append(stretch, 0)
-                    merged.append((fresh, [source]))
+                    merged.append((stretch, [source]))
         for generation, (replays, where) in enumerate(merged):
             if replays.count:
                 found.append(GraphReplays(process, way, graph, generation, replays, tuple(sorted(set(where)))))

@@ -91,9 +91,10 @@ def cluster(tmp_path):
     try:
         if not _becomes(1):
             pytest.skip("a Ray head node did not start on this machine")
-        nodes += [_node(f"--address=127.0.0.1:{PORT}", folder=folder) for folder in folders[1:]]
-        if not _becomes(3):
-            pytest.skip("a Ray cluster of three nodes did not start on this machine")
+        for folder in folders[1:]:  # one after the other: two that start at once take each other's ports
+            nodes.append(_node(f"--address=127.0.0.1:{PORT}", folder=folder))
+            if not _becomes(len(nodes)):
+                pytest.skip("a Ray cluster of three nodes did not start on this machine")
         yield nodes, folders
     finally:
         for node in reversed(nodes):

@@ -10,6 +10,7 @@ CALLS = {
     "npu_graph_lookup_code": {"codes": ["107027"]},
     "npu_graph_search_knowledge": {"query": "side stream not joined"},
     "npu_graph_locate_source": {"text": "NPU graphs must be captured on a non-default stream", "torch_npu": "2.10.0"},
+    "npu_graph_lint_capture": {"paths": ["model.py"]},
     "npu_graph_check_health": {"only": "variables", "redact": True},
     "npu_graph_parse_log": {"paths": ["service.log"]},
     "npu_graph_analyze_profile": {"folder": "profile"},
@@ -26,6 +27,15 @@ LOG = (
     "(Worker_TP0 pid=9) INFO 06-10 16:39:40 [model_runner_v1.py:3607] Graph capturing finished in 22 secs, took 0.26 GiB\n"
     f"(Worker_TP0 pid=9) ERROR 06-10 16:39:42 [multiproc_executor.py:962] {REPORT}\n"
 )
+MODEL = """import torch
+
+
+def run(x):
+    g = torch.npu.NPUGraph()
+    with torch.npu.graph(g):
+        y = x.npu() * 2
+        print(y.sum().item())
+"""
 KERNELS = (
     "Step Id,Device_id,Model ID,Task ID,Stream ID,Name,Type,OP State,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Num\n"
     + "".join(
@@ -38,6 +48,7 @@ KERNELS = (
 def make_inputs(folder: Path) -> None:
     """Write the files that the calls name into the server's allowed folder."""
     (folder / "service.log").write_text(LOG, encoding="utf-8")
+    (folder / "model.py").write_text(MODEL, encoding="utf-8")
     output = folder / "profile" / "ASCEND_PROFILER_OUTPUT"
     output.mkdir(parents=True)
     (output / "kernel_details.csv").write_text(KERNELS, encoding="utf-8")

@@ -87,7 +87,7 @@ def number_in(text: str) -> int | None:
 
 
 def label_in(text: str) -> str:
-    """Return 'DP0_TP3' from a worker's title, or ''."""
+    """Return the coordinates, such as 'TP3', from a worker's title, or ''."""
     found = _COORDINATES.search(text)
     return found.group(1).rstrip("_") if found else ""
 

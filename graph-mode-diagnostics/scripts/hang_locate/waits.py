@@ -82,7 +82,7 @@ _NATIVE_RULES = (
             r"|aclrtSynchronize|NPUEvent::synchronize|local_scalar_dense_npu|ProcessGroupHCCL.{0,60}ynchronize"
         ),
     ),
-    ("rendezvous", re.compile(r"HcclCommInit|HcclGetRootInfo|TCPStore::wait")),
+    ("rendezvous", re.compile(r"HcclCommInitRootInfo|HcclCommInitClusterInfoConfig|HcclGetRootInfo|TCPStore::wait")),
     (
         "collective",
         re.compile(
