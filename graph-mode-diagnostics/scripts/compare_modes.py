@@ -80,9 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if min(options.rtol or 0.0, options.atol or 0.0) < 0 or options.valid_rows < 0:
         raise cli.CommandError("--rtol, --atol and --valid-rows take no negative value")
 
-    need_torch("compare_modes.py")
     measure = Options(options.rtol, options.atol, options.valid_rows, options.repeats, options.lang)
-    with contextlib.redirect_stdout(sys.stderr):
+    with contextlib.redirect_stdout(sys.stderr):  # torch_npu prints warnings while it loads
+        need_torch("compare_modes.py")
         if options.dumps:
             record = compare_dumps(options.dumps[0], options.dumps[1], measure)
         else:

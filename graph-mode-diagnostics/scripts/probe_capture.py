@@ -51,8 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not 2 <= options.seeds <= 20:
         raise cli.CommandError("--seeds takes 2 to 20: one input alone shows no frozen branch")
 
-    need_torch("probe_capture.py")
-    with contextlib.redirect_stdout(sys.stderr):
+    with contextlib.redirect_stdout(sys.stderr):  # torch_npu prints warnings while it loads
+        need_torch("probe_capture.py")
         target = load_target(options.target, options.inputs, options.path)
         record = probe_target(target, options.device, list(range(options.seeds)), options.lang, options.try_capture)
     if options.output == "json":

@@ -54,5 +54,5 @@ def test_the_class_of_each_fault(arguments: tuple[str, ...], expected: str | Non
     ]
     done = subprocess.run([*command, *arguments[1:]], capture_output=True, text=True, timeout=390, env=environment)
     assert done.returncode == (0 if expected is None else 1), done.stderr[-2000:]
-    record = json.loads(done.stdout[done.stdout.index("{") :])
+    record = json.loads(done.stdout)
     assert (record["class"] or {}).get("value") == expected, record["class"]
