@@ -29,7 +29,7 @@ MAX_LENGTH = 200
 ABSENT = "absent"
 EXAMPLES = (
     "python3 lookup_variable.py TASK_QUEUE_ENABLE",
-    "python3 lookup_variable.py ASCEND_LAUNCH_BLOCKING=1 TORCH_NPU_GRAPHS_LOG_LEVEL --lang zh",
+    "python3 lookup_variable.py ASCEND_LAUNCH_BLOCKING=1 HCCL_OP_EXPANSION_MODE --lang zh",
 )
 WORDS = {
     "en": {

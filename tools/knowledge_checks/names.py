@@ -38,7 +38,7 @@ _CLASS = re.compile(r"(?<![\w/<-])(?=\w*[a-z])[A-Z][a-z0-9]*(?:[A-Z][a-z0-9]*)+(
 _SPAN = re.compile(r"`([^`]+)`")
 # Places, links, files and revisions are checked as anchors and links, not as names.
 _NOT_NAMES = re.compile(
-    r"https?://\S+|[\w-]+(?:\.[\w-]+)*\.(?:ai|com|org|io)\b|\]\([^)]*\)|[A-Za-z0-9][\w.-]*/[\w.-]+@\S+|[\w.<>~$-]*/[\w./<>-]+|[\w-]+\.(?:py|cpp|cc|h|md|ts|tsv|so|json|yaml|log)\b"
+    r"https?://\S+|[\w-]+(?:\.[\w-]+)*\.(?:ai|com|org|io)\b|\]\([^)]*\)|[A-Za-z0-9][\w.-]*/[\w.-]+@\S+|[\w.<>~$-]*/[\w./<>-]+|[\w-]+\.(?:py|cpp|cc|h|md|ts|tsv|so|json|yaml|log|txt)\b"
 )
 # The bundle's own variables, and words that stand for the user's.
 _OWN_VARIABLE = re.compile(r"NPU_GRAPH_\w+|YOUR_\w+|[A-Z]+_(?:DIR|FILE)")

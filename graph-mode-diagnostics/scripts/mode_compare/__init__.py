@@ -1,0 +1,1 @@
+"""Compare eager and graph results step by step and classify the difference; used by compare_modes.py."""
