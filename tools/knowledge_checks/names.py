@@ -198,9 +198,11 @@ def check(root: Path, sources: Sources) -> Outcome:
 
 
 def _begins_a_known_one(mention: Mention, known: dict[str, Known]) -> bool:
-    """Scripts tell variables by their beginning: `TORCH_NPU` in a table of prefixes."""
-    in_script = mention.kind == VARIABLE and mention.line.file.endswith(".py")
-    return in_script and any(name.startswith(f"{mention.name}_") for name in known)
+    """Scripts tell names by their beginning: `TORCH_NPU` in a table of prefixes, `torch_npu.npu_` before an operator."""
+    if not mention.line.file.endswith(".py") or mention.kind not in (VARIABLE, DOTTED):
+        return False
+    beginning = f"{mention.name}_" if mention.kind == VARIABLE else mention.name.rpartition(".")[2]
+    return beginning.endswith("_") and any(name.startswith(beginning) for name in known)
 
 
 def _denials(root: Path) -> set[tuple[str, int]]:

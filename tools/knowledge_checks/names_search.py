@@ -68,7 +68,8 @@ def _texts(sources: Sources) -> Iterator[tuple[str, str, str]]:
         for ref in dict.fromkeys((*REVISIONS.get(name, ("HEAD",)), *repository.refs_read)):
             if repository.resolve(ref):
                 for path, text in repository.blobs(ref, seen):
-                    yield f"{name}@{ref}", path, text
+                    # By commit: a branch moves on, and the line with it.
+                    yield f"{name}@{repository.resolve(ref)[:9]}", path, text
     for wheel in sources.packages.values():
         for path, text in wheel.texts():
             yield f"{wheel.name} {wheel.version}", path, text

@@ -190,7 +190,7 @@ class Walker(ExpressionReader):
             self.streams.append(event.arg_names[0] if event.arg_names else "?")
         elif last == "enter_context" and node.args and self.exits:
             self.exits[-1] += self._open_context(node.args[0])
-        elif name in ("torch.set_default_device", "torch.npu.set_default_device"):
+        elif name == "torch.set_default_device":
             self.default_device = True
         elif last == "register_buffer" and len(node.args) > 1 and isinstance(event.args[0].detail, str):
             self.frame.names[f"{event.owner}.{event.args[0].detail}"] = DEVICE
