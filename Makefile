@@ -6,7 +6,7 @@ SIM_VENV ?= .venv-sim
 # torch's CPU build and torch_npu have wheels for few Pythons.
 SIM_PYTHON ?= $(shell command -v python3.11 || command -v python3)
 
-.PHONY: help test test-all sim crosscheck lint types demo clean
+.PHONY: help test test-all sim torch crosscheck lint types demo clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -46,6 +46,10 @@ $(SIM_VENV):
 
 sim: $(VENV)/.installed $(SIM_VENV) ## the simulator's tests, on the real torch_npu (needs g++)
 	NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python $(BIN)/python -m pytest -m sim
+
+torch: $(VENV)/.installed $(SIM_VENV) ## the tools that run torch on the CPU
+	NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python $(BIN)/python -m pytest -m "torch and not sim"
+	TORCH_DEVICE_BACKEND_AUTOLOAD=0 $(SIM_VENV)/bin/python -m pytest -m torch tests/probe
 
 lint: $(VENV)/.installed ## ruff: style and import order
 	$(BIN)/ruff check .

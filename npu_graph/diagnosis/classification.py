@@ -110,6 +110,11 @@ def is_ruled_out(text: str) -> bool:
     return _ruled_out_at(text) is not None
 
 
+def is_about_graph(failure: str) -> bool:
+    """Return whether the lower-cased text of a failure speaks of graph mode other than to rule it out."""
+    return GRAPH_WORDS.search(_WITHOUT_GRAPH.sub("", failure)) is not None
+
+
 def _ruled_out_at(text: str) -> re.Match[str] | None:
     for found in _WITHOUT_GRAPH.finditer(text):
         before = text[max(0, found.start() - _SENTENCE_SPAN) : found.start()]
@@ -210,7 +215,7 @@ def _outside_graph_mode(text: str, lines: Sequence[Line], primary: Failure | Non
     """Return the finding `not_graph` with its reason, or None."""
     ruled_out = _ruled_out_at(text)
     own = f"{primary.type}: {primary.text}".lower() if primary is not None else ""
-    if ruled_out is not None and not (_COMPILED_BY_USER.search(text) or GRAPH_WORDS.search(own)):
+    if ruled_out is not None and not (_COMPILED_BY_USER.search(text) or is_about_graph(own)):
         return Finding("not_graph", 0.6, _lines_with(re.compile(re.escape(ruled_out.group())), lines))
     for expression in _NOT_GRAPH:
         if expression.search(text) and not _COMPILED_BY_USER.search(text):

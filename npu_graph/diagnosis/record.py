@@ -17,6 +17,7 @@ from npu_graph.diagnosis.classification import (
     decide_layer,
     decide_owner,
     decide_stage,
+    is_about_graph,
     is_ruled_out,
 )
 from npu_graph.diagnosis.environment import find_environment, find_releases
@@ -127,7 +128,7 @@ def _best_matches(report: Report, primary: Failure | None, echoes: str, knowledg
     numbers = [line.number for line in report.lines]
     first = f"{primary.type}: {primary.text}" if primary is not None else ""
     matches = match_patterns(patterns, report.text, numbers, first, echoes)
-    if is_ruled_out(report.text.lower()) and not GRAPH_WORDS.search(first.lower()):
+    if is_ruled_out(report.text.lower()) and not is_about_graph(first.lower()):
         # The reporter says that graph mode plays no part: a graph pattern may be listed, and is not claimed.
         matches = [match._replace(score=min(match.score, _RULED_OUT_SCORE)) for match in matches]
     if primary is not None and matches and matches[0].score >= KNOWN_FROM:
