@@ -207,6 +207,16 @@ def test_the_first_cause_and_the_users_line_come_from_the_log(bench: Bench) -> N
     assert record["user_line"] == {"file": str(bench.script), "line": 8, "function": "f"}
 
 
+def test_a_warning_in_the_log_is_not_the_cause(bench: Bench) -> None:
+    text = (
+        "Warning: ASCEND_HOME_PATH environment variable is not set.\n"
+        "[W1130 19:40:28.769727386 NPUCachingAllocator.cpp:168] Warning: padding (function operator())\n"
+        'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    y\nRuntimeError: the cause'
+    )
+    record = bench.run(variables={"FAIL_AT": "original", "FAIL_TEXT": text})
+    assert record["first_cause"]["message"] == "the cause"
+
+
 def test_a_missing_fake_implementation_is_named_as_such(bench: Bench) -> None:
     text = (
         "RuntimeError: my::op: attempted to run this operator with Meta tensors, but there was no fake impl registered"

@@ -22,8 +22,9 @@ _FAKE_MISSING = re.compile(
 # Dynamo prints the user's own frames after this line, innermost last.
 _USER_CODE = re.compile(r"from user code:\n((?:[^\n]{0,1000}\n){1,60})")
 _FRAME = re.compile(r'File "([^"\n]{1,500})", line (\d{1,7})(?:, in ([^\n]{1,200}))?')
-# torch_npu writes warnings on lines of their own in the form of an exception ("Warning: ASCEND_HOME_PATH ... not set").
-_WARNING_LINE = re.compile(r"(?m)^Warning: [^\n]{0,2000}$")
+# Warnings of torch_npu stand on lines of their own in the form of an exception, with or without a log prefix:
+# "Warning: ASCEND_HOME_PATH ... not set", "[W1130 ... NPUCachingAllocator.cpp:168] Warning: ...". None is a cause.
+_WARNING_LINE = re.compile(r"(?m)^(?:\[W\d{4} [^\n\]]{0,200}\] )?Warning: [^\n]{0,4000}$")
 _GRAPH_STAGES = ("capture", "replay", "update")
 _TORCH_MISSING = re.compile(r"ModuleNotFoundError: No module named '(torch|torch_npu)'")
 # A variant runs from another folder: a failure of these kinds in the first step may come from that.
