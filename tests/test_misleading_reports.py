@@ -70,3 +70,21 @@ def test_invisible_characters_do_not_reach_the_report(mark: str, diagnose_text) 
     record = diagnose_text(EXAMPLE.replace("captured on", f"captured{mark} on", 1))
     assert mark not in str(record)
     assert record["patterns"][0]["id"] == "P-CAP-003"
+
+
+START_WARNINGS = """Warning: ASCEND_HOME_PATH environment variable is not set.
+[W1130 19:26:03.549669496 NPUCachingAllocator.cpp:168] Warning: The current CANN and Soc versions require padding (function operator())
+/usr/lib/python3.11/site-packages/torch_npu/utils.py:12: UserWarning: the version is not checked
+UserWarning: torch.npu is patched
+"""
+
+
+def test_warnings_printed_at_start_are_not_the_first_cause(diagnose_text) -> None:
+    record = diagnose_text(START_WARNINGS + EXAMPLE)
+    assert record["first_cause"]["type"] == "RuntimeError"
+    assert (record["verdict"], record["patterns"][0]["id"]) == ("known", "P-CAP-003")
+
+
+def test_a_warning_turned_into_an_error_is_a_failure(diagnose_text) -> None:
+    text = 'Traceback (most recent call last):\n  File "/app/s.py", line 3, in main\n    f()\nUserWarning: npu graph is experimental\n'
+    assert diagnose_text(text)["first_cause"]["type"] == "UserWarning"

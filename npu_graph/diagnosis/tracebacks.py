@@ -16,6 +16,8 @@ _ERROR_NAME = re.compile(
 )
 # The same inside a sentence of a service log: "... failed with RuntimeError: text".
 _INLINE = re.compile(r"\b((?:[a-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception)|torch\._dynamo\.exc\.[A-Z]\w*): ?(\S.*)$")
+# A warning that is only printed: `UserWarning: text`, or with the place in front.
+_WARNED = re.compile(r"\s*(?:\S{1,300}:\d{1,7}: )?(?:[A-Za-z_]\w*\.){0,8}[A-Z]?\w{0,60}Warning: ")
 # An exception that ended a C++ process: `what():  text`, after the line that names its class.
 _WHAT = re.compile(r"\s*what\(\):\s{1,8}(\S.{0,1000})$")
 _DURING = "During handling of the above exception"
@@ -123,6 +125,9 @@ def _exception_head(text: str, expected: bool) -> tuple[str, str] | None:
 
 def _is_exception_name(name: str, has_message: bool, expected: bool) -> bool:
     last = name.rpartition(".")[2]
+    if last.endswith("Warning"):
+        # torch_npu prints warnings at every start; one is a failure only where a traceback ends in it.
+        return expected
     if _ERROR_NAME.search(last):
         return has_message or expected
     return expected and "." in name and has_message
@@ -142,7 +147,7 @@ def _message_end(lines: Sequence[tuple[int, Line]], start: int) -> int:
             following = lines[end + 1][1].text if end + 1 < limit else ""
             if not BLOCK_LINE.match(following):
                 break
-        elif not BLOCK_LINE.match(text) and _exception_head(text, expected=False):
+        elif not BLOCK_LINE.match(text) and (_WARNED.match(text) or _exception_head(text, expected=False)):
             break
         end += 1
     return end
