@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any, Callable
 
-import pytest
-
 from npu_graph import bundle
 from npu_graph.patterns import KNOWN_FROM, load_patterns
 
@@ -18,9 +16,6 @@ PARAPHRASES: dict[str, list[str]] = json.loads((DATA / "pattern_paraphrases.json
 EXAMPLES: dict[str, dict[str, str]] = json.loads((DATA / "pattern_examples.json").read_text(encoding="utf-8"))
 PATTERNS = {pattern.id: pattern for pattern in load_patterns([bundle.SEED_KNOWLEDGE]).patterns}
 PAIRS = [(identity, text) for identity, texts in PARAPHRASES.items() for text in texts]
-# Pattern id: the pattern that wins in its place. torch._dynamo.exc.InvalidBackend is also a torch._dynamo.exc.<word>, on
-# which P-CMP-001 fires with the same score, and the lower id comes first.
-MISTAKEN = {"P-CMP-008": "P-CMP-001"}
 # Measured on 2026-11-30 with the paraphrases as first written: 33 of 39 keep their stage, 32 name the pattern among
 # the first three. What misses are mostly symptoms without an error text. Raise the floors, never lower them.
 STAGE_FLOOR = 33
@@ -56,16 +51,9 @@ def test_no_paraphrase_is_taken_for_another_known_failure(diagnose_text: Diagnos
     for identity, text in PAIRS:
         record = diagnose_text(text)
         first = record["patterns"][0] if record["patterns"] else None
-        if first and first["score"] >= KNOWN_FROM and first["id"] != identity and identity not in MISTAKEN:
+        if first and first["score"] >= KNOWN_FROM and first["id"] != identity:
             wrong.append(f"{identity}: {first['id']} on {text[:60]!r}")
     assert wrong == []
-
-
-@pytest.mark.parametrize("identity", sorted(MISTAKEN))
-def test_a_known_mistake_is_still_one(identity: str, diagnose_text: Diagnose) -> None:
-    """When this fails the rule was mended: take the entry out of MISTAKEN."""
-    firsts = [diagnose_text(text)["patterns"][0]["id"] for text in PARAPHRASES[identity]]
-    assert MISTAKEN[identity] in firsts
 
 
 def test_the_lines_that_count_are_enough(diagnose_text: Diagnose) -> None:
@@ -83,7 +71,6 @@ def test_the_lines_that_count_are_enough(diagnose_text: Diagnose) -> None:
     assert wrong == []
 
 
-@pytest.mark.xfail(strict=True, reason="P-MEM-001 takes the word 'capture' of 'no graph capture' for a capture")
 def test_an_eager_program_out_of_memory_is_no_known_graph_failure(diagnose_text: Diagnose) -> None:
     record = diagnose_text(
         "RuntimeError: NPU out of memory. Tried to allocate 20.00 GiB (NPU 0; 60.97 GiB total capacity)\n"

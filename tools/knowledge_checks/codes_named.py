@@ -57,6 +57,8 @@ def check_rows(root: Path, sources: Sources) -> Outcome:
             outcome.leave_out(f"no checkout of {anchor.repo}" if repository is None else f"{anchor.path} absent")
             continue
         outcome.checked += 1
+        if entry.code.isdigit() and entry.hex != "-" and int(entry.hex, 16) != int(entry.code):
+            outcome.fault(TABLE, anchor.at, f"{entry.code} is not {entry.hex}")
         if not _defines(entry, internal.get(entry.code, []), anchor, text):
             at = ",".join(f"{first}-{last}" for first, last in anchor.lines) or "any line"
             outcome.fault(TABLE, anchor.at, f"{entry.code} {entry.symbol}: not at {anchor.path}:{at}")

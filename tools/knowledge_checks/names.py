@@ -198,7 +198,7 @@ def check(root: Path, sources: Sources) -> Outcome:
 
 
 def _begins_a_known_one(mention: Mention, known: dict[str, Known]) -> bool:
-    """Scripts tell names by their beginning: `TORCH_NPU` in a table of prefixes, `torch_npu.npu_` of operators."""
+    """Scripts tell names by their beginning: `TORCH_NPU` in a table of prefixes, `torch_npu.npu_` of an operator."""
     if not mention.line.file.endswith(".py") or mention.kind not in (VARIABLE, DOTTED):
         return False
     beginning = f"{mention.name}_" if mention.kind == VARIABLE else mention.name.rpartition(".")[2]
