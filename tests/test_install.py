@@ -1062,10 +1062,10 @@ def test_the_whole_life_of_a_copy_with_bare_python(python, tmp_path):
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize(
-    "python", [path for path in [shutil.which("python3.7")] if path], ids=["3.7"] if shutil.which("python3.7") else []
-)
-def test_an_older_python_gets_a_sentence(python, tmp_path):
+def test_an_older_python_gets_a_sentence():
+    python = shutil.which("python3.7")
+    if python is None or subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode:
+        pytest.skip("no Python 3.7 that starts")
     done = run_script(ROOT / "install.py", "check", python=str(python))
     assert (done.returncode, len(done.stderr.splitlines())) == (cli.ABSENT, 1)
     assert "3.8" in done.stderr
