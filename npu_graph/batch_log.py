@@ -77,6 +77,8 @@ def read_batch_log(name: str) -> BatchLog:
                 raise cli.CommandError("'-' reads standard input, but nothing is piped in", cli.NO_INPUT)
             _read(log, sys.stdin.buffer)
         else:
+            if Path(name).exists() and not Path(name).is_file():
+                raise cli.CommandError(f"{name} is not a regular file; pipe it to '-' instead", cli.NO_INPUT)
             with Path(name).open("rb") as source:
                 _read(log, source)
     except (OSError, ValueError) as error:

@@ -16,7 +16,7 @@ def knowledge_folders() -> list[Path]:
     """Return the folders to read knowledge from: the shipped seed first, then overlays that exist."""
     folders = [SEED_KNOWLEDGE]
     for overlay in _overlays():
-        if overlay.is_dir() and overlay.resolve() not in [folder.resolve() for folder in folders]:
+        if _is_folder(overlay) and overlay.resolve() not in [folder.resolve() for folder in folders]:
             folders.append(overlay)
     return folders
 
@@ -29,7 +29,7 @@ def writable_knowledge_folder() -> Path:
     """
     chosen = os.environ.get(KNOWLEDGE_VARIABLE)
     if chosen:
-        return Path(chosen).expanduser()
+        return _expanded(chosen)
     if is_writable(SEED_KNOWLEDGE):
         return SEED_KNOWLEDGE
     return project_root() / PROJECT_OVERLAY
@@ -37,7 +37,10 @@ def writable_knowledge_folder() -> Path:
 
 def project_root() -> Path:
     """Return the nearest folder above the working directory that holds .git, else the working directory."""
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except OSError:  # the working directory was deleted
+        here = Path(os.sep)
     for folder in (here, *here.parents):
         if (folder / ".git").exists():
             return folder
@@ -53,8 +56,23 @@ def is_writable(folder: Path) -> bool:
         return False
 
 
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name too long for the file system
+        return False
+
+
 def _overlays() -> list[Path]:
     chosen = os.environ.get(KNOWLEDGE_VARIABLE)
-    overlays = [Path(chosen).expanduser()] if chosen else []
+    overlays = [_expanded(chosen)] if chosen else []
     overlays.append(project_root() / PROJECT_OVERLAY)
     return overlays
+
+
+def _expanded(chosen: str) -> Path:
+    """Return the folder that the variable names; a user that does not exist stays as written."""
+    try:
+        return Path(chosen).expanduser()
+    except RuntimeError:
+        return Path(chosen)

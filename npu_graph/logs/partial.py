@@ -133,6 +133,8 @@ def load(path: Path) -> Partial:
     Raises:
         ValueError: it cannot be read, or is not a partial result.
     """
+    if path.exists() and not path.is_file():
+        raise ValueError("not a regular file")
     try:
         return Partial.from_record(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
