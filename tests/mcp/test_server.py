@@ -248,7 +248,7 @@ class TestResourcesAndPrompts:
         assert len(seen) == len(set(seen)) > 60
         assert "npu-graph://patterns/P-CAP-001" in seen
 
-    @pytest.mark.parametrize("cursor", ["x", "-1", "0", "999999", 5, ""])
+    @pytest.mark.parametrize("cursor", ["x", "-1", "0", "999999", "²", 5, ""])
     def test_a_cursor_of_ones_own_is_refused(self, client: Client, cursor: Any) -> None:
         assert client.ask("resources/list", {**MODERN, "cursor": cursor})["error"]["code"] == -32602
 
