@@ -88,3 +88,11 @@ def test_warnings_printed_at_start_are_not_the_first_cause(diagnose_text) -> Non
 def test_a_warning_turned_into_an_error_is_a_failure(diagnose_text) -> None:
     text = 'Traceback (most recent call last):\n  File "/app/s.py", line 3, in main\n    f()\nUserWarning: npu graph is experimental\n'
     assert diagnose_text(text)["first_cause"]["type"] == "UserWarning"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_chinese_question_around_an_english_log_is_answered_in_chinese(first: bool, diagnose_text) -> None:
+    log = "INFO 06-10 16:39:40 [worker.py:12] a step took 12 ms\n" * 300
+    question = "我的服务在图捕获的时候卡住了，请问是什么原因？\n"
+    assert diagnose_text(question + log if first else log + question)["input"]["language"] == "zh"
+    assert diagnose_text(log + "why does it hang while capturing?\n")["input"]["language"] == "en"

@@ -41,6 +41,8 @@ MAX_CODES = 20
 # Below this a case shares only common words with the report.
 CASE_FROM = 0.25
 _CHINESE_SHARE = 0.02
+_CHINESE_LINE = 0.4
+EDGE_LINES = 3
 
 
 def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[Path] | None = None) -> dict[str, Any]:
@@ -119,8 +121,17 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
 def detect_language(text: str) -> str:
     """Return 'zh' when the people's part of the text is Chinese, else 'en'."""
     sample = text[:20000]
-    chinese = sum(1 for character in sample if "一" <= character <= "鿿")
-    return "zh" if chinese >= 8 and chinese > len(sample) * _CHINESE_SHARE else "en"
+    chinese = _count_chinese(sample)
+    if chinese >= 8 and chinese > len(sample) * _CHINESE_SHARE:
+        return "zh"
+    # A question stands before or after a pasted log, whatever the log is in.
+    written = [line for line in text.split("\n") if line.strip()]
+    edges = written[:EDGE_LINES] + written[-EDGE_LINES:]
+    return "zh" if any(8 <= _count_chinese(line) > len(line) * _CHINESE_LINE for line in edges) else "en"
+
+
+def _count_chinese(text: str) -> int:
+    return sum(1 for character in text if "一" <= character <= "鿿")
 
 
 def _best_matches(report: Report, primary: Failure | None, echoes: str, knowledge: Sequence[Path]) -> list[Match]:
