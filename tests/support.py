@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 DIAGNOSE = "graph-mode-diagnostics/scripts/diagnose.py"
@@ -21,6 +23,16 @@ def run_script(
     """Run a script of the bundle with bare Python: isolated, without site-packages."""
     command = [python, "-I", "-S", str(options.pop("root", ROOT) / script), *arguments]
     return subprocess.run(command, capture_output=True, timeout=options.pop("timeout", 60), check=False, **options)
+
+
+def import_cpu_torch() -> Any:
+    """Import torch without its device backends, or skip the module.
+
+    The variable does not outlive the import: other tests of the run start processes that need the backend.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+        return pytest.importorskip("torch", reason="torch is not installed (CPU torch is enough)")
 
 
 def find_pythons() -> list[tuple[str, str]]:

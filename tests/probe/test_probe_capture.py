@@ -5,17 +5,15 @@ from __future__ import annotations
 import inspect
 import io
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Callable
 
 import pytest
-from support import ROOT, run_script
+from support import ROOT, import_cpu_torch, run_script
 
-os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
-torch = pytest.importorskip("torch", reason="torch is not installed (CPU torch is enough)")
+torch = import_cpu_torch()
 sys.path.insert(0, str(ROOT / "graph-mode-diagnostics" / "scripts"))
 
 from capture_probe.record import probe_target
