@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -37,10 +38,7 @@ def writable_knowledge_folder() -> Path:
 
 def project_root() -> Path:
     """Return the nearest folder above the working directory that holds .git, else the working directory."""
-    try:
-        here = Path.cwd()
-    except OSError:  # the working directory was deleted
-        here = Path(os.sep)
+    here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / ".git").exists():
             return folder
@@ -66,7 +64,8 @@ def _is_folder(path: Path) -> bool:
 def _overlays() -> list[Path]:
     chosen = os.environ.get(KNOWLEDGE_VARIABLE)
     overlays = [_expanded(chosen)] if chosen else []
-    overlays.append(project_root() / PROJECT_OVERLAY)
+    with contextlib.suppress(OSError):  # a working directory that was deleted has no project to read from
+        overlays.append(project_root() / PROJECT_OVERLAY)
     return overlays
 
 
