@@ -112,7 +112,9 @@ def with_merged_patterns(outcome: Outcome, bundle: Path, target: Path) -> Outcom
         return outcome
     if merged.conflicts:
         entries = [heading.strip("# ") or "the text above the first entry" for heading in merged.conflicts]
-        return outcome._replace(remarks=[f"{PATTERNS}: not merged, changed by you and by this version: {first_few(entries)}"])
+        return outcome._replace(
+            remarks=[f"{PATTERNS}: not merged, changed by you and by this version: {first_few(entries)}"]
+        )
     others = [step for step in outcome.steps if step not in offered and step.path != PATTERNS]
     return outcome._replace(steps=[*others, Step("merged", PATTERNS, MERGED, PATTERNS)])
 

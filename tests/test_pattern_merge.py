@@ -113,6 +113,4 @@ def test_a_conflict_names_its_entries_and_an_editors_byte_order_mark_is_none(tmp
     file.write_text("\ufeff" + document(P_CAP_001="mine", P_CAP_002="two"), encoding="utf-8")
     new = document(P_CAP_001="new", P_CAP_002="two").replace("# Known patterns", "# Known patterns of ours")
     outcome = put_in_place(make_bundle(tmp_path / "v2", new), target, "2.0.0")
-    assert outcome.remarks == [
-        "knowledge/known-patterns.md: not merged, changed by you and by this version: P-CAP-001"
-    ]
+    assert outcome.remarks == ["knowledge/known-patterns.md: not merged, changed by you and by this version: P-CAP-001"]
