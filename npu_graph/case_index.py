@@ -18,7 +18,8 @@ from npu_graph.case_features import Features
 if TYPE_CHECKING:
     import sqlite3
 
-CACHE_VERSION = 1
+# Raised whenever the features of a text change: an older cache would look for other ones.
+CACHE_VERSION = 2
 # Of each case the heaviest features are indexed: enough to find it; the score is then taken from the case itself.
 INDEXED_FEATURES = 64
 QUERY_FEATURES = 160

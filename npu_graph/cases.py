@@ -24,8 +24,11 @@ READ_ALL_UP_TO = 48
 CANDIDATES = 40
 # What a diagnosis may spend on bringing the index up to date; a later call goes on where this one stopped.
 INDEX_SECONDS = 0.15
-# Below this a resemblance is chance.
-LEAST_SCORE = 0.15
+# Below this a resemblance is chance: a search for one rare word reaches 0.166, 60 unrelated reports 0.15 at most.
+LEAST_SCORE = 0.16
+# From here a diagnosis calls a case similar. Measured on 58 public reports against the shipped cases: 34 of 34 shown
+# are of the same failure or pattern (36 shown from 0.25 on, 34 of them right), none of 60 unrelated reports shows one.
+SIMILAR_FROM = 0.3
 
 
 class CaseBase(NamedTuple):
