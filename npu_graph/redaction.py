@@ -208,19 +208,19 @@ RULES = (
     _rule(
         "secret",
         "user and password of a curl, docker, sshpass or mysql command line",
-        r"\bcurl\s[^\n]{0,200}?(?<=\s)(?:-u|--user|--proxy-user)[\s=]{1,3}[\"']?(?P<v>[^\s:\"']{1,64}:(?!//)[^\s\"']{1,200})",
+        r"\bcurl\s[^\n;|&]{0,200}?(?<=\s)(?:-u|--user|--proxy-user)[\s=]{1,3}[\"']?(?P<v>[^\s:\"']{1,64}:(?!//)[^\s\"']{1,200})",
     ),
     _rule(
         "secret",
         "the same",
-        r"\b(?:(?:docker|podman|nerdctl|oras|registry)\s{1,3}login\s[^\n]{0,200}?(?<=\s)-p\s{0,3}|sshpass\s{1,3}-p\s{0,3}"
-        r"|mysql(?:dump)?\s[^\n]{0,200}?(?<=\s)-p)(?P<v>" + _VALUE + ")",
+        r"\b(?:(?:docker|podman|nerdctl|oras|registry)\s{1,3}login\s[^\n;|&]{0,200}?(?<=\s)-p\s{0,3}|sshpass\s{1,3}-p\s{0,3}"
+        r"|mysql(?:dump)?\s[^\n;|&]{0,200}?(?<=\s)-p)(?P<v>" + _VALUE + ")",
         _keep_empty,
     ),
     _rule(
         "user",
         "the same",
-        r"\b(?:docker|podman|nerdctl|oras|registry)\s{1,3}login\s[^\n]{0,200}?(?<=\s)(?:-u|--username)[\s=]{1,3}[\"']?"
+        r"\b(?:docker|podman|nerdctl|oras|registry)\s{1,3}login\s[^\n;|&]{0,200}?(?<=\s)(?:-u|--username)[\s=]{1,3}[\"']?"
         r"(?P<v>[^\s\"']{1,64})",
         _keep_public_user,
     ),
