@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS posting (feature INTEGER, doc INTEGER, PRIMARY KEY (f
 CREATE TABLE IF NOT EXISTS folder (state INTEGER, thorough INTEGER);
 """
 # A cache of another form than _SCHEMA: as useless as a damaged one.
-_OTHER_FORM = ("no such", "no column", "has no", "values for", "malformed")
+_OTHER_FORM = ("no such", "no column", "has no", "values were supplied", "malformed")
 # How long a call with little time, or with all the time it needs, waits for another process that writes the cache.
 WAIT_BRIEFLY, WAIT = 0.05, 5.0
 
@@ -50,6 +50,15 @@ class CaseIndex:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._path = cache_folder() / f"cases-{CACHE_VERSION}-{_digest(str(folder.resolve()))}.db"
+
+    def discard(self) -> None:
+        """Throw the cache away; the next call builds it again.
+
+        Raises:
+            OSError: it cannot be deleted.
+        """
+        if self._path.exists():
+            self._path.unlink()
 
     def candidates(
         self,
@@ -82,7 +91,7 @@ class CaseIndex:
             if is_busy:
                 raise
             # Not a database, or a damaged one: throw it away and build it again.
-            self._path.unlink()
+            self.discard()
             return self._candidates(query, names, features_of, limit, seconds)
 
     def _candidates(

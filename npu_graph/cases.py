@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
@@ -96,13 +97,23 @@ def similar_cases(
     return sorted(scored, key=lambda item: (-item[1], item[0].id))[:limit]
 
 
-def index_cases(folder: Path) -> None:
+def index_cases(folder: Path, anew: bool = False) -> None:
     """Bring the index of a folder up to date, however long it takes: after many cases came at once.
 
     A diagnosis spends a moment only on new cases; where the index cannot be kept it reads the newest files.
+
+    Args:
+        folder: a knowledge folder.
+        anew: throw the present index away first.
     """
-    if len(case_files(folder, at_most=READ_ALL_UP_TO + 1)) > READ_ALL_UP_TO:
-        _indexed_candidates(folder, {}, None)
+    if len(case_files(folder, at_most=READ_ALL_UP_TO + 1)) <= READ_ALL_UP_TO:
+        return
+    if anew:
+        from npu_graph.case_index import CaseIndex
+
+        with contextlib.suppress(OSError):
+            CaseIndex(folder / CASE_FOLDER).discard()
+    _indexed_candidates(folder, {}, None)
 
 
 def _candidates(folder: Path, query: Features, seconds: float | None) -> list[Entry]:
