@@ -5,7 +5,8 @@ Usage: server.py [--root DIR ...] [--allow-record] [--timeout SECONDS]
 
 Reads one JSON-RPC message a line from standard input and answers on standard output (nothing else is written there);
 messages for people go to standard error. File arguments must lie below --root (default: $CLAUDE_PROJECT_DIR, else the
-working directory). Read-only unless --allow-record. Ends when standard input ends.
+working directory; no folder at all where that is `/` or the home folder). Read-only unless --allow-record. Ends when
+standard input ends.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from graph_mcp.protocol import Server
+from graph_mcp.roots import default_roots
 from graph_mcp.wire import read_messages, take_over_stdout
 
 from npu_graph import __version__, cli
@@ -40,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--timeout", type=float, default=DEFAULT_SECONDS, help="seconds one call may take (default %(default)s)"
     )
     options = parser.parse_args(argv)
-    roots = [resolve_root(name) for name in options.root or [os.environ.get("CLAUDE_PROJECT_DIR") or "."]]
+    roots = [resolve_root(name) for name in options.root] if options.root else default_roots(os.environ)
     output = take_over_stdout()
     server = Server(output, __version__, roots, options.allow_record, options.timeout)
     try:

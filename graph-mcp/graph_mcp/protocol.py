@@ -16,6 +16,7 @@ from .jobs import Job
 from .roots import RefusedPathError, resolve_below
 from .tool import ArgumentError, Tool
 from .wire import (
+    EARLIER_RESOURCE_NOT_FOUND,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -30,6 +31,7 @@ LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 # The only revision whose messages may come as a batch.
 BATCH_REVISION = "2025-03-26"
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
+META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 META_SERVER = "io.modelcontextprotocol/serverInfo"
 SERVER_NAME = "npu-graph"
 INSTRUCTIONS = (
@@ -149,17 +151,34 @@ class Server:
             raise WireError(INVALID_PARAMS, "'_meta' must be an object")
         requested = meta.get(META_VERSION)
         if requested is None:
-            return method == "server/discover"
+            self._refuse_unopened(method)
+            return False
         if requested != MODERN:
             data = {"supported": [MODERN, *LEGACY], "requested": str(requested)[:40]}
             raise WireError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+        if not isinstance(meta.get(META_CAPABILITIES), dict):
+            raise WireError(INVALID_PARAMS, f"'_meta' needs '{META_CAPABILITIES}', an object")
         return True
+
+    def _refuse_unopened(self, method: str) -> None:
+        """Refuse a request that neither follows `initialize` nor names its revision (2026-07-28, basic/index `_meta`)."""
+        known = method in self._methods or method == "tools/call"
+        opens = method in ("initialize", "ping")
+        if method == "server/discover" or (known and not opens and not self._legacy):
+            raise WireError(
+                INVALID_PARAMS,
+                f"'_meta' needs '{META_VERSION}' ({MODERN}); for earlier revisions send 'initialize' first",
+            )
 
     def _result(self, method: str, params: dict[str, Any], modern: bool) -> dict[str, Any]:
         handler = self._methods.get(method)
         if handler is None or (modern and method in ("initialize", "ping")):
             raise WireError(METHOD_NOT_FOUND, f"method not found: {method[:100]}")
-        return self._dressed(method, handler(params), modern)
+        try:
+            return self._dressed(method, handler(params), modern)
+        except resources.ResourceNotFoundError as missing:
+            code = INVALID_PARAMS if modern else EARLIER_RESOURCE_NOT_FOUND
+            raise WireError(code, "resource not found", {"uri": str(missing)[:300]}) from None
 
     def _dressed(self, method: str, result: dict[str, Any], modern: bool) -> dict[str, Any]:
         """Add what only the current revision's results carry."""
@@ -207,15 +226,13 @@ class Server:
         if not isinstance(uri, str):
             raise WireError(INVALID_PARAMS, "'uri' must be a string")
         text = resources.read_resource(uri)
-        if text is None:
-            raise WireError(INVALID_PARAMS, "resource not found", {"uri": uri[:300]})
         return {"contents": [{"uri": uri, "mimeType": "text/markdown", "text": text}]}
 
     def _notify(self, method: str, params: dict[str, Any]) -> None:
         if method != "notifications/cancelled":
             return
         identity = params.get("requestId")
-        if not isinstance(identity, (str, int)):
+        if not isinstance(identity, (str, int)) or isinstance(identity, bool):
             return
         with self._lock:
             job = self._running.pop(identity, None)
@@ -255,6 +272,9 @@ class Server:
     def _run_call(self, identity: Any, tool: Tool, job: Job, token: Any, modern: bool) -> None:
         def progress(seconds: float) -> None:
             params = {"progressToken": token, "progress": round(seconds, 1), "message": f"{tool.name} is running"}
+            with self._lock:
+                if self._running.get(identity) is not job:
+                    return  # cancelled: nothing more may be sent for it
             self._output.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
         wants_progress = isinstance(token, (str, int)) and not isinstance(token, bool)
@@ -264,7 +284,10 @@ class Server:
         except Exception as error:
             result = _failed(f"the tool could not be run: {type(error).__name__}")
         with self._lock:
-            still_wanted = self._running.pop(identity, None) is not None
+            # After a cancellation the client may use the id again: that call is another's.
+            still_wanted = self._running.get(identity) is job
+            if still_wanted:
+                del self._running[identity]
         if still_wanted:
             self._send_result(identity, result, modern)
 

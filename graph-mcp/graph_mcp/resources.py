@@ -14,6 +14,10 @@ _SECONDS = 30
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 
 
+class ResourceNotFoundError(Exception):
+    """There is no resource at the address, which is the message."""
+
+
 class Resource(NamedTuple):
     """One listed resource."""
 
@@ -69,8 +73,19 @@ def list_resources() -> list[Resource]:
     return pages + patterns
 
 
-def read_resource(uri: str) -> str | None:
-    """Return the text of a resource, or None when there is none at that address."""
+def read_resource(uri: str) -> str:
+    """Return the text of a resource.
+
+    Raises:
+        ResourceNotFoundError: there is none at that address.
+    """
+    text = _find_text(uri)
+    if text is None:
+        raise ResourceNotFoundError(uri)
+    return text
+
+
+def _find_text(uri: str) -> str | None:
     if not uri.startswith(SCHEME):
         return None
     kind, _, rest = uri[len(SCHEME) :].partition("/")

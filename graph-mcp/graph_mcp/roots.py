@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Sequence
+from typing import Mapping, Sequence
 
 
 class RefusedPathError(Exception):
     """A path outside the roots, or one that is not there; the message says what is allowed."""
+
+
+def default_roots(environment: Mapping[str, str]) -> list[Path]:
+    """Return the client's project folder when none was named, and nothing where that cannot be one.
+
+    Clients that are not started in a project run their servers in `/` or in the home folder: files there are no
+    project's, and keys lie among them.
+    """
+    try:
+        folder = Path(environment.get("CLAUDE_PROJECT_DIR") or ".").resolve(strict=True)
+    except OSError:
+        return []  # a working directory that was deleted
+    return [] if folder == folder.parent or folder == _home() else [folder]
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home().resolve()
+    except (OSError, RuntimeError):  # a user without a home
+        return None
 
 
 def resolve_below(roots: Sequence[Path], name: str, directories: bool = False) -> str:
@@ -21,6 +41,8 @@ def resolve_below(roots: Sequence[Path], name: str, directories: bool = False) -
     Raises:
         RefusedPathError: climbing with `..`, outside every root, missing, or of the wrong kind.
     """
+    if not roots:
+        raise RefusedPathError(f"{name!r} cannot be read: no folder is allowed; start the server with --root DIR")
     allowed = ", ".join(str(root) for root in roots)
     if not name or "\0" in name or ".." in Path(name).parts:
         raise RefusedPathError(f"{name!r} is not accepted: give a path without '..' below {allowed}")

@@ -17,6 +17,8 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNSUPPORTED_VERSION = -32022
+# Of the revisions that begin with `initialize`; 2026-07-28 forbids it and answers INVALID_PARAMS.
+EARLIER_RESOURCE_NOT_FOUND = -32002
 
 
 class WireError(Exception):

@@ -18,7 +18,8 @@ from support import ROOT
 
 SERVER = str(ROOT / "graph-mcp" / "server.py")
 VERSION = "io.modelcontextprotocol/protocolVersion"
-MODERN = {"_meta": {VERSION: "2026-07-28"}}
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+MODERN = {"_meta": {VERSION: "2026-07-28", CAPABILITIES: {}}}
 REPORT = "RuntimeError: Called NPUGraph::replay without a preceding successful capture."
 
 
@@ -106,6 +107,29 @@ class TestTheCurrentRevision:
         error = client.ask("tools/list", {"_meta": {VERSION: "1900-01-01"}})["error"]
         assert error["code"] == -32022
         assert "2026-07-28" in error["data"]["supported"]
+
+    @pytest.mark.parametrize(
+        "meta",
+        [
+            None,
+            {},
+            {VERSION: "2026-07-28"},
+            {VERSION: "2026-07-28", CAPABILITIES: None},
+            {VERSION: "2026-07-28", CAPABILITIES: []},
+            {CAPABILITIES: {}},
+        ],
+    )
+    @pytest.mark.parametrize("method", ["server/discover", "tools/list", "tools/call"])
+    def test_a_request_without_its_version_and_capabilities_is_refused(
+        self, client: Client, method: str, meta: Any
+    ) -> None:
+        error = client.ask(method, {} if meta is None else {"_meta": meta})["error"]
+        assert (error["code"], "io.modelcontextprotocol/" in error["message"]) == (-32602, True)
+
+    def test_both_eras_are_served_by_one_process(self, legacy: Client) -> None:
+        assert "resultType" not in legacy.ask("tools/list")["result"]
+        assert legacy.ask("tools/list", MODERN)["result"]["resultType"] == "complete"
+        assert legacy.ask("server/discover")["error"]["code"] == -32602
 
     def test_there_is_no_handshake_or_ping(self, client: Client) -> None:
         for method in ("initialize", "ping"):
@@ -213,6 +237,21 @@ class TestFiles:
             assert result["isError"] is True, name
             assert "structuredContent" not in result
 
+    @pytest.mark.parametrize("folder", ["/", "~"])
+    def test_a_client_outside_a_project_lends_no_folder(self, tmp_path: Path, folder: str) -> None:
+        home = tmp_path / "home"
+        home.mkdir()
+        (home / "a.log").write_text(REPORT)
+        place = home if folder == "~" else Path(Path(home).anchor)
+        environment = {"HOME": str(home), "USERPROFILE": str(home), "CLAUDE_PROJECT_DIR": ""}
+        client = Client(cwd=place, environment=environment)
+        client.ask("initialize", {"protocolVersion": "2025-06-18"})
+        result = client.call("npu_graph_diagnose", {"files": [str(home / "a.log")]})
+        text = client.call("npu_graph_diagnose", {"text": REPORT})
+        client.close()
+        assert (result["isError"], "--root" in result["content"][0]["text"]) == (True, True)
+        assert text["structuredContent"]["verdict"] == "known"
+
 
 class TestRecording:
     def test_a_case_is_written_only_when_allowed(self, tmp_path: Path) -> None:
@@ -279,6 +318,9 @@ class TestResourcesAndPrompts:
     )
     def test_what_is_not_there_is_not_found(self, client: Client, uri: Any) -> None:
         assert client.ask("resources/read", {**MODERN, "uri": uri})["error"]["code"] == -32602
+
+    def test_the_earlier_revisions_have_their_own_code_for_that(self, legacy: Client) -> None:
+        assert legacy.ask("resources/read", {"uri": "npu-graph://patterns/P-CAP-999"})["error"]["code"] == -32002
 
     def test_prompts_are_filled(self, client: Client) -> None:
         for prompt in client.ask("prompts/list", MODERN)["result"]["prompts"]:
@@ -373,6 +415,18 @@ class TestLongWork:
         assert legacy.ask("ping", identity="after")["id"] == "after"
         time.sleep(1)
         assert legacy.messages.empty()
+
+    def test_an_id_may_be_used_again_after_a_cancellation(self, legacy: Client) -> None:
+        def call(arguments: dict[str, Any]) -> None:
+            params = {"name": "npu_graph_diagnose", "arguments": arguments}
+            legacy.send({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params})
+
+        call(self.SLOW)
+        time.sleep(0.3)
+        legacy.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}})
+        call({"text": REPORT})
+        assert legacy.receive()["result"]["structuredContent"]["verdict"] == "known"
+        assert legacy.ask("ping", identity="after")["id"] == "after"
 
     def test_a_time_limit_ends_a_call(self, tmp_path: Path) -> None:
         client = Client("--timeout", "0.2", cwd=tmp_path)
