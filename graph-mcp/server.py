@@ -35,7 +35,11 @@ DEFAULT_SECONDS = 300.0
 def main(argv: Sequence[str] | None = None) -> int:
     parser = cli.make_parser("Serve the bundle's abilities to any MCP client over stdio.", EXAMPLES)
     parser.add_argument(
-        "--root", action="append", metavar="DIR", help="folder that file arguments may lie in (repeatable)"
+        "--root",
+        action="extend",
+        nargs="+",
+        metavar="DIR",
+        help="folders that file arguments may lie in (repeatable)",
     )
     parser.add_argument("--allow-record", action="store_true", help="let npu_graph_record_case write a case")
     parser.add_argument(
