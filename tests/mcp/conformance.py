@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator, NamedTuple
@@ -47,7 +48,6 @@ _NO_LOGGING = "no logging capability: messages for people go to standard error (
 _NO_REQUESTS = "the server never asks the client: no sampling, no elicitation, no roots"
 _NO_MEDIA = "the server's tools return text and structured content only"
 _TEXT_PROMPTS = "the server's prompts are text only"
-_OWN_ADDRESSES = "reads the suite's own address; the server's own resources are read by the official clients"
 _NO_SUBSCRIPTIONS = "no subscriptions: a client re-reads after `ttlMs`"
 _NO_TASKS = "the Tasks extension is not offered: a call answers when its work is done, with progress"
 _NO_CALLBACKS = "`input_required` is never returned: what is missing is asked for through arguments"
@@ -64,9 +64,7 @@ EXEMPTIONS = (
     Exemption("tools-call-elicitation", "unknown tool: test_elicitation", _NO_REQUESTS),
     Exemption("elicitation-sep1034-defaults", "unknown tool: test_elicitation", _NO_REQUESTS),
     Exemption("elicitation-sep1330-enums", "unknown tool: test_elicitation", _NO_REQUESTS),
-    Exemption("resources-read-text", "resource not found", _OWN_ADDRESSES),
-    Exemption("resources-read-binary", "resource not found", _OWN_ADDRESSES),
-    Exemption("resources-templates-read", "resource not found", _OWN_ADDRESSES),
+    Exemption("resources-read-binary", "resource not found", "the server's resources are texts"),
     Exemption("resources-subscribe", "method not found: resources/subscribe", _NO_SUBSCRIPTIONS),
     Exemption("resources-unsubscribe", "method not found: resources/(un)?subscribe", _NO_SUBSCRIPTIONS),
     Exemption("prompts-get-embedded-resource", "unknown prompt: test_prompt_with_embedded_resource", _TEXT_PROMPTS),
@@ -161,12 +159,17 @@ def render_table(revision: str, verdicts: list[Verdict]) -> str:
     for wanted in ("fault", "passed", "in part", "not applicable"):
         found = [verdict for verdict in verdicts if verdict.result == wanted]
         for note in dict.fromkeys(verdict.note for verdict in found):
-            names = ", ".join(_name(verdict) for verdict in found if verdict.note == note)
-            rows.append(f"| {wanted} | {names} | {note} |")
+            names = Counter(_name(verdict) for verdict in found if verdict.note == note)
+            shown = [name if count == 1 else f"{name} ({count} scenarios)" for name, count in names.items()]
+            rows.append(f"| {wanted} | {', '.join(shown)} | {note} |")
     return "\n".join([*rows, ""])
 
 
 def _name(verdict: Verdict) -> str:
+    family = next((item.scenario for item in EXEMPTIONS if item.scenario.endswith("-")
+                   and verdict.scenario.startswith(item.scenario)), "")  # fmt: skip
+    if family:
+        return f"`{family}*`"
     counts = {"passed": f" ({verdict.passed})", "in part": f" ({verdict.passed} of {verdict.passed + verdict.failed})"}
     return f"`{verdict.scenario}`" + counts.get(verdict.result, "")
 

@@ -1,4 +1,4 @@
-"""Serve the bundle with the conformance suite's sample tools and prompts beside its own.
+"""Serve the bundle with the conformance suite's sample tools, prompts and texts beside its own.
 
 The suite calls tools by fixed names (`test_simple_text`). They are declared in the server's own tables, so that its
 protocol, argument check, child processes and progress answer for them as they do for the shipped tools.
@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1] / "graph-mcp")]
 
 import server
-from graph_mcp import jobs, prompts, tools
+from graph_mcp import jobs, prompts, resources, tools
 from graph_mcp.prompts import Prompt
 from graph_mcp.tool import Invocation, Tool
 
@@ -78,9 +78,20 @@ SAMPLE_PROMPTS = (
         "Prompt with arguments: arg1='{arg1}', arg2='{arg2}'",
     ),
 )
+SAMPLE_TEXTS = {
+    "test://static-text": "This is the content of the static text resource.",
+    "test://template/123/data": '{"id":"123","templateTest":true,"data":"Data for ID: 123"}',
+}
+read_own = resources.read_resource
+
+
+def read_resource(uri: str) -> str:
+    """Return a sample's text, else what the server itself finds."""
+    return SAMPLE_TEXTS[uri] if uri in SAMPLE_TEXTS else read_own(uri)
 
 
 if __name__ == "__main__":
+    resources.read_resource = read_resource
     tools.TOOLS += SAMPLE_TOOLS
     tools.BY_NAME.update((tool.name, tool) for tool in SAMPLE_TOOLS)
     prompts.PROMPTS += SAMPLE_PROMPTS

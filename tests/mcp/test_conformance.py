@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from conformance import REVISIONS, Check, find_missing, judge, run_suite
+from conformance import REVISIONS, Check, find_missing, judge, render_table, run_suite
+from support import ROOT
+
+README = ROOT / "graph-mcp" / "README.md"
 
 # What a real client relies on; a suite that ran nothing must not pass.
 MUST_PASS = {
@@ -20,6 +23,9 @@ def test_the_suite_finds_no_fault(revision: str) -> None:
     verdicts = judge(run_suite(revision))
     assert [verdict for verdict in verdicts if verdict.result == "fault"] == []
     assert MUST_PASS[revision] <= {verdict.scenario for verdict in verdicts if verdict.result == "passed"}
+    assert render_table(revision, verdicts) in README.read_text(encoding="utf-8"), (
+        "run `make conformance`, paste its table"
+    )
 
 
 @pytest.mark.parametrize(
