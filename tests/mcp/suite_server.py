@@ -82,16 +82,16 @@ SAMPLE_TEXTS = {
     "test://static-text": "This is the content of the static text resource.",
     "test://template/123/data": '{"id":"123","templateTest":true,"data":"Data for ID: 123"}',
 }
-read_own = resources.read_resource
+open_own = resources.open_resource
 
 
-def read_resource(uri: str) -> str:
+def open_resource(uri: str) -> Any:
     """Return a sample's text, else what the server itself finds."""
-    return SAMPLE_TEXTS[uri] if uri in SAMPLE_TEXTS else read_own(uri)
+    return SAMPLE_TEXTS[uri] if uri in SAMPLE_TEXTS else open_own(uri)
 
 
 if __name__ == "__main__":
-    resources.read_resource = read_resource
+    resources.open_resource = open_resource
     tools.TOOLS += SAMPLE_TOOLS
     tools.BY_NAME.update((tool.name, tool) for tool in SAMPLE_TOOLS)
     prompts.PROMPTS += SAMPLE_PROMPTS

@@ -211,6 +211,46 @@ class TestTools:
         assert "usage" not in json.dumps(result).lower()
 
 
+class TestGrowingLists:
+    def pages(self, legacy: Client, name: str, arguments: dict[str, Any], keys: tuple[str, ...]) -> list[list[Any]]:
+        pages, offset = [], 0
+        while offset is not None:
+            record = legacy.call(name, {**arguments, "offset": offset})["structuredContent"]
+            pages.append([item for key in keys for item in record[key]])
+            assert len(pages) < 40
+            offset = record["next_offset"]
+        return pages
+
+    def test_findings_come_in_pages_that_miss_none(self, legacy: Client, tmp_path: Path) -> None:
+        block = "def run_{0}(x):\n    g = torch.npu.NPUGraph()\n    with torch.npu.graph(g):\n        print(x.sum().item())\n"
+        (tmp_path / "many.py").write_text("import torch\n" + "".join(block.format(n) for n in range(230)))
+        pages = self.pages(legacy, "npu_graph_lint_capture", {"paths": ["many.py"], "limit": 100}, ("findings",))
+        lines = [finding["line"] for page in pages for finding in page]
+        assert (len(pages), len(lines), len(set(lines))) == (3, 230, 230)
+        first = legacy.call("npu_graph_lint_capture", {"paths": ["many.py"]})
+        assert (len(first["structuredContent"]["findings"]), first["structuredContent"]["left_out"]) == (20, 210)
+        assert "next_offset: 20" in first["content"][0]["text"]
+
+    def test_found_patterns_come_in_pages_that_miss_none(self, legacy: Client) -> None:
+        def found(**page: int) -> list[list[str]]:
+            arguments = {"query": "capture", **page}
+            return [
+                [item["id"] for item in items]
+                for items in self.pages(legacy, "npu_graph_search_knowledge", arguments, ("patterns",))
+            ]
+
+        pages = found(limit=30)
+        assert len(pages) > 1
+        assert {len(page) for page in pages[:-1]} == {30}
+        everything = sum(pages, [])
+        assert len(everything) == len(set(everything)) == len(sum(found(limit=100), []))
+
+    @pytest.mark.parametrize("page", [{"limit": 0}, {"limit": 101}, {"offset": -1}, {"offset": "5"}, {"limit": True}])
+    def test_a_page_that_cannot_be_is_refused(self, legacy: Client, page: dict[str, Any]) -> None:
+        result = legacy.call("npu_graph_search_knowledge", {"query": "capture", **page})
+        assert (result["isError"], next(iter(page)) in result["content"][0]["text"]) == (True, True)
+
+
 class TestFiles:
     def test_one_below_the_root_is_read(self, legacy: Client, tmp_path: Path) -> None:
         (tmp_path / "a b.log").write_text(REPORT)
@@ -398,6 +438,22 @@ class TestHostileMessages:
         assert sorted("error" in answer for answer in answers) == [False, True]
 
 
+class TestResourcesDoNotBlock:
+    def test_the_server_answers_while_one_is_read(self, client: Client) -> None:
+        params = {**MODERN, "uri": "npu-graph://patterns/P-CAP-001"}
+        client.send({"jsonrpc": "2.0", "id": "read", "method": "resources/read", "params": params})
+        assert client.ask("tools/list", MODERN, identity="list")["id"] == "list"
+        assert "P-CAP-001" in client.receive()["result"]["contents"][0]["text"]
+
+    def test_a_cancelled_one_is_not_answered(self, client: Client) -> None:
+        params = {**MODERN, "uri": "npu-graph://patterns/P-CAP-001"}
+        client.send({"jsonrpc": "2.0", "id": "read", "method": "resources/read", "params": params})
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "read"}})
+        time.sleep(2)
+        assert client.ask("tools/list", MODERN, identity="list")["id"] == "list"
+        assert client.messages.empty()
+
+
 class TestLongWork:
     SLOW = {"text": "\n".join(f"error code is 10702{index % 10} in step {index}" for index in range(40_000))}
 
@@ -426,6 +482,17 @@ class TestLongWork:
         legacy.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}})
         call({"text": REPORT})
         assert legacy.receive()["result"]["structuredContent"]["verdict"] == "known"
+        assert legacy.ask("ping", identity="after")["id"] == "after"
+
+    def test_a_flood_is_refused_in_part_and_the_server_goes_on(self, legacy: Client) -> None:
+        for number in range(300):
+            params = {"name": "npu_graph_diagnose", "arguments": {"text": REPORT}}
+            legacy.send({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
+        while True:
+            error = legacy.receive().get("error")
+            if error:
+                break
+        assert (error["code"], "too many" in error["message"]) == (-32603, True)
         assert legacy.ask("ping", identity="after")["id"] == "after"
 
     def test_a_time_limit_ends_a_call(self, tmp_path: Path) -> None:
