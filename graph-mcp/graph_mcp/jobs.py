@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import subprocess
 
 BUNDLE = Path(__file__).resolve().parents[2]
+GUARD = str(Path(__file__).resolve().with_name("guard.py"))
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 MAX_ERROR_CHARACTERS = 600
 PROGRESS_SECONDS = 1.0
@@ -39,10 +40,19 @@ class Job:
         arguments: options and values.
         standard_input: text for the script's input.
         seconds: time limit.
+        folders: where the files that it names lie; given, no link below them leads out of them all.
     """
 
-    def __init__(self, script: str, arguments: Sequence[str], standard_input: str, seconds: float) -> None:
-        self._command = [sys.executable, str(BUNDLE / script), *arguments]
+    def __init__(
+        self,
+        script: str,
+        arguments: Sequence[str],
+        standard_input: str,
+        seconds: float,
+        folders: Sequence[Path] = (),
+    ) -> None:
+        guard = [GUARD, _guarded(folders)] if folders else []
+        self._command = [sys.executable, *guard, str(BUNDLE / script), *arguments]
         self._input = standard_input.encode("utf-8", "replace")
         self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
@@ -113,3 +123,13 @@ class Job:
                 self.end(f"its output passed {MAX_OUTPUT_BYTES} bytes")
                 break
         collected[name] = bytes(data)
+
+
+def _guarded(folders: Sequence[Path]) -> str:
+    """Return what the guard allows: the folders, and besides them the knowledge, which a team may link to."""
+    import json
+
+    from npu_graph import bundle
+
+    knowledge = [str(folder.resolve()) for folder in bundle.knowledge_folders()]
+    return json.dumps([[str(folder) for folder in folders], knowledge])

@@ -277,8 +277,14 @@ class Server:
             raise ArgumentError(f"{problem}. Correct form: {_example(tool)}")
         if not tool.read_only and not self._allow_record:
             raise ArgumentError("this server was started read-only; start it with --allow-record to record cases")
-        call = tool.invocation(arguments, lambda name: resolve_below(self._roots, name, directories=True))
-        return Job(tool.script, call.arguments, call.standard_input, self._seconds)
+        named: list[str] = []
+
+        def resolve(name: str) -> str:
+            named.append(name)
+            return resolve_below(self._roots, name, directories=True)
+
+        call = tool.invocation(arguments, resolve)
+        return Job(tool.script, call.arguments, call.standard_input, self._seconds, self._roots if named else ())
 
     def _run_call(
         self, identity: Any, job: Job, tool: Tool, arguments: dict[str, Any], token: Any, modern: bool

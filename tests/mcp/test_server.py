@@ -277,6 +277,67 @@ class TestFiles:
             assert result["isError"] is True, name
             assert "structuredContent" not in result
 
+    CASES = [
+        (
+            "npu_graph_parse_log",
+            "paths",
+            "a.log",
+            f"(Worker_TP0 pid=9) ERROR 06-10 16:39:42 [x.py:1] SECRET {REPORT}\n",
+        ),
+        (
+            "npu_graph_lint_capture",
+            "paths",
+            "a.py",
+            "import torch\ndef f(x):\n    g = torch.npu.NPUGraph()\n    with torch.npu.graph(g):\n        SECRET = x.item()\n",
+        ),
+    ]
+
+    @pytest.mark.parametrize("linked", ["file", "folder", "file to a folder inside"])
+    @pytest.mark.parametrize(("tool", "argument", "name", "text"), CASES, ids=[case[0] for case in CASES])
+    def test_a_link_in_a_folder_leads_nowhere_else(
+        self,
+        legacy: Client,
+        tmp_path: Path,
+        tmp_path_factory: pytest.TempPathFactory,
+        tool: str,
+        argument: str,
+        name: str,
+        text: str,
+        linked: str,
+    ) -> None:
+        inside = "inside" in linked
+        target = tmp_path / "elsewhere" if inside else tmp_path_factory.mktemp("outside") / "deep"
+        target.mkdir()
+        (target / name).write_text(text)
+        folder = tmp_path / "given"
+        folder.mkdir()
+        (folder / f"own{name}").write_text("x = 1\n")
+        link = folder / ("linked" if linked == "folder" else name)
+        link.symlink_to(target if linked == "folder" else target / name)
+        result = json.dumps(legacy.call(tool, {argument: ["given"]}))
+        assert ("SECRET" in result or ":5" in result or '"line": 5' in result) is inside, result
+        if linked != "folder":  # a linter says nothing of a folder that it cannot list
+            assert ("leads out of the allowed folders" in result) is not inside, result
+
+    def test_a_team_may_link_its_knowledge(self, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+        shared = tmp_path_factory.mktemp("shared")
+        project = tmp_path / "project"
+        (project / ".git").mkdir(parents=True)
+        (project / ".npu-graph").symlink_to(shared)
+        (shared / "knowledge").mkdir()
+        environment = {"NPU_GRAPH_KNOWLEDGE": str(shared / "knowledge")}
+        (project / "a.log").write_text("RuntimeError: a wholly new failure in capture_begin 107999")
+        client = Client("--allow-record", "--root", str(project), cwd=project, environment=environment)
+        client.ask("initialize", {"protocolVersion": "2025-06-18"})
+        case = {"symptom": "RuntimeError: a wholly new failure in capture_begin 107999", "stage": "capture"}
+        client.call("npu_graph_record_case", {**case, "layer": "L4", "owner": "user_code", "verify": ["ran twice"]})
+        client.close()
+        client = Client("--root", str(project), cwd=project, environment={"NPU_GRAPH_KNOWLEDGE": ""})
+        client.ask("initialize", {"protocolVersion": "2025-06-18"})
+        result = client.call("npu_graph_diagnose", {"files": ["a.log"]})
+        client.close()
+        assert result["structuredContent"]["cases"], result
+
     @pytest.mark.parametrize("folder", ["/", "~"])
     def test_a_client_outside_a_project_lends_no_folder(self, tmp_path: Path, folder: str) -> None:
         home = tmp_path / "home"
@@ -378,6 +439,10 @@ MALFORMED = [
     (b"[" * 200_000, -32700),
     (b'{"jsonrpc":"2.0","id":1,"method":"\xff\xfe"}', -32700),
     (b"NaN", -32700),
+    (b'{"jsonrpc":"2.0","id":' + b"9" * 2_000_000 + b',"method":"ping"}', -32700),
+    (b"\xef\xbb\xbf{}", -32700),
+    (b'{"jsonrpc":"2.0","id":1e400,"method":"ping"}', -32600),
+    (b'{"jsonrpc":"2.0","id":1.0,"method":"ping"}', -32600),
     (b"null", -32600),
     (b"3", -32600),
     (b'"x"', -32600),
@@ -400,6 +465,10 @@ class TestHostileMessages:
         client.send_bytes(line + b"\n")
         assert client.receive()["error"]["code"] == code
         assert "result" in client.ask("server/discover", MODERN)
+
+    def test_half_a_character_comes_back_as_it_was_sent(self, client: Client) -> None:
+        client.send_bytes(b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}\n')
+        assert client.receive() == {"jsonrpc": "2.0", "id": "\ud800", "result": {}}
 
     def test_a_100_mb_line_is_refused_without_being_kept(self, client: Client) -> None:
         block = b"a" * (1 << 20)
