@@ -12,6 +12,7 @@ standard input ends.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Sequence
@@ -30,6 +31,7 @@ EXAMPLES = (
     "claude mcp add npu-graph -- python3 /path/to/npu-graph-skill/graph-mcp/server.py --allow-record",
 )
 DEFAULT_SECONDS = 300.0
+TERMINATED = 128 + signal.SIGTERM
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(argv)
     roots = [resolve_root(name) for name in options.root] if options.root else default_roots(os.environ)
+    # A client that does not close the input first: running calls must end with the server.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     output = take_over_stdout()
     server = Server(output, __version__, roots, options.allow_record, options.timeout)
     try:

@@ -6,6 +6,7 @@ through a shell, and a leading dash in a user's value cannot become an option.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -68,7 +69,12 @@ class Job:
             if self._ended:
                 return Outcome(-1, "", "", self._ended)
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                start_new_session=True,  # a group of its own, so that its workers end with it
             )
         collected: dict[str, bytes] = {}
         readers = [
@@ -99,7 +105,7 @@ class Job:
             self._ended = self._ended or why
             process = self._process
         if process is not None and process.poll() is None:
-            process.kill()
+            _kill_tree(process.pid)
 
     def _feed(self) -> None:
         stream = self._process.stdin if self._process else None
@@ -123,6 +129,19 @@ class Job:
                 self.end(f"its output passed {MAX_OUTPUT_BYTES} bytes")
                 break
         collected[name] = bytes(data)
+
+
+def _kill_tree(pid: int) -> None:
+    """End a process and those that it started: workers of a killed one would wait for work for ever."""
+    if sys.platform == "win32":
+        import subprocess
+
+        subprocess.run(["taskkill", "/F", "/T", "/PID", str(pid)], capture_output=True, check=False)
+        return
+    import signal
+
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _guarded(folders: Sequence[Path]) -> str:

@@ -44,13 +44,12 @@ def resolve_below(roots: Sequence[Path], name: str, directories: bool = False) -
     if not roots:
         raise RefusedPathError(f"{name!r} cannot be read: no folder is allowed; start the server with --root DIR")
     allowed = ", ".join(str(root) for root in roots)
-    if not name or "\0" in name or ".." in Path(name).parts:
+    if not name or "\0" in name or ".." in name.replace("\\", "/").split("/"):
         raise RefusedPathError(f"{name!r} is not accepted: give a path without '..' below {allowed}")
-    path = Path(name)
-    try:
-        real = (path if path.is_absolute() else roots[0] / path).resolve(strict=True)
-    except (OSError, RuntimeError, ValueError):
-        raise RefusedPathError(f"{name!r} does not exist below {allowed}") from None
+    # As written first: a backslash may be part of a name; else as a separator, as clients on Windows write it.
+    real = _find(roots[0], name) or _find(roots[0], name.replace("\\", "/"))
+    if real is None:
+        raise RefusedPathError(f"{name!r} does not exist below {allowed}")
     if not any(root == real or root in real.parents for root in roots):
         raise RefusedPathError(
             f"{name!r} lies outside the allowed folders ({allowed}); start the server with --root for more"
@@ -59,3 +58,12 @@ def resolve_below(roots: Sequence[Path], name: str, directories: bool = False) -
         kind = "a file or folder" if directories else "a regular file"
         raise RefusedPathError(f"{name!r} is not {kind}")
     return str(real)
+
+
+def _find(first: Path, name: str) -> Path | None:
+    """Return the real path, or None where there is none; a relative name is looked up below the first root."""
+    path = Path(name)
+    try:
+        return (path if path.is_absolute() else first / path).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        return None

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import pytest
 from support import ROOT
@@ -254,7 +254,9 @@ class TestGrowingLists:
 class TestFiles:
     def test_one_below_the_root_is_read(self, legacy: Client, tmp_path: Path) -> None:
         (tmp_path / "a b.log").write_text(REPORT)
-        for name in ("a b.log", str(tmp_path / "a b.log")):
+        (tmp_path / "logs").mkdir()
+        (tmp_path / "logs" / "b.log").write_text(REPORT)
+        for name in ("a b.log", str(tmp_path / "a b.log"), "./logs/b.log", "logs\\b.log", ".\\logs\\b.log"):
             assert legacy.call("npu_graph_diagnose", {"files": [name]})["structuredContent"]["verdict"] == "known"
 
     def test_nothing_else_is(self, legacy: Client, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -271,6 +273,10 @@ class TestFiles:
             "none.log",
             "folder/loop",
             "a\0b",
+            f"..\\{outside.parent.name}\\secret.log",
+            "folder\\..\\..\\x",
+            "\\etc\\passwd",
+            ".",
         ]
         for name in names:
             result = legacy.call("npu_graph_diagnose", {"files": [name]})
@@ -523,6 +529,26 @@ class TestResourcesDoNotBlock:
         assert client.messages.empty()
 
 
+def processes_of(folder: Path) -> list[int]:
+    """Return the processes that run the log analyser on files of this folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = entry.read_bytes()
+        except OSError:
+            continue  # it has ended meanwhile
+        if b"parse_npu_logs.py" in command and os.fsencode(folder / "big.log") in command:
+            found.append(int(entry.parent.name))
+    return found
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 class TestLongWork:
     SLOW = {"text": "\n".join(f"error code is 10702{index % 10} in step {index}" for index in range(40_000))}
 
@@ -540,6 +566,27 @@ class TestLongWork:
         assert legacy.ask("ping", identity="after")["id"] == "after"
         time.sleep(1)
         assert legacy.messages.empty()
+
+    @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="no /proc to read processes from")
+    @pytest.mark.parametrize("how", ["cancelled", "input closed", "terminated"])
+    def test_its_workers_end_with_it(self, tmp_path: Path, how: str) -> None:
+        line = f"(Worker_TP0 pid=9) ERROR 06-10 16:39:42 [multiproc_executor.py:962] {REPORT}\n"
+        (tmp_path / "big.log").write_text(line * 300_000)
+        client = Client("--root", str(tmp_path), cwd=tmp_path)
+        client.ask("initialize", {"protocolVersion": "2025-06-18"})
+        params = {"name": "npu_graph_parse_log", "arguments": {"paths": ["big.log"]}}
+        client.send({"jsonrpc": "2.0", "id": "big", "method": "tools/call", "params": params})
+        wait_until(lambda: len(processes_of(tmp_path)) > 1)
+        if how == "cancelled":
+            client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "big"}})
+        elif how == "input closed":
+            client.process.stdin.close()
+        else:
+            client.process.terminate()
+        wait_until(lambda: not processes_of(tmp_path), seconds=3)
+        if how == "cancelled":
+            client.close()
+        assert client.process.wait(timeout=10) == (143 if how == "terminated" else 0)
 
     def test_an_id_may_be_used_again_after_a_cancellation(self, legacy: Client) -> None:
         def call(arguments: dict[str, Any]) -> None:
