@@ -77,6 +77,17 @@ class GapTable:
                 kept.add(gap.start, gap.length, gap.place, gap.evidence, self._next[index])
         return kept
 
+    def split(self, first: int, last: int) -> dict[str, int]:
+        """Return the idle time (ns) between two times, by place. Gaps that cross either are cut there."""
+        sums: dict[str, int] = {}
+        for index in range(max(0, bisect_right(self._start, first) - 1), bisect_right(self._start, last)):
+            start, end = self._start[index], self._start[index] + self._length[index]
+            length = min(end, last) - max(start, first)
+            if length > 0:
+                place = _PLACE_NAMES[self._place[index]]
+                sums[place] = sums.get(place, 0) + length
+        return sums
+
     def largest(self, count: int) -> list[Gap]:
         """Return the longest gaps, longest first."""
         places = heapq.nsmallest(count, range(len(self)), key=lambda i: (-self._length[i], self._start[i]))
