@@ -37,7 +37,7 @@ def compare(graph: Side, eager: Side) -> dict[str, Any]:
     groups = []
     for group in blocks.groups[:_MAX_GROUPS]:
         halves = [
-            Half(side, found[:_MAX_MEASURED], table) for side, found, table in zip((graph, eager), group.sides, gaps)
+            Half.of(side, found[:_MAX_MEASURED], table) for side, found, table in zip((graph, eager), group.sides, gaps)
         ]
         groups.append(_group(blocks, group, *halves))
     return {
@@ -54,8 +54,7 @@ def compare(graph: Side, eager: Side) -> dict[str, Any]:
 
 def _group(blocks: Blocks, group: BlockGroup, graph: Half, eager: Half) -> dict[str, Any]:
     left, right = graph.blocks, eager.blocks
-    graph_times = [float(block.period) for block in left]
-    eager_times = [float(block.period) for block in right]
+    graph_times, eager_times = graph.periods, eager.periods
     interval = ratio_interval(_thin(eager_times), _thin(graph_times)) if min(graph_times) > 0 else None
     parts = {name: to_us(graph.mean(name) - eager.mean(name)) for name in ("computing", "exposed", "free")}
     changes = pair_kernels(graph.side, eager.side, left, right, blocks.level)
@@ -70,7 +69,7 @@ def _group(blocks: Blocks, group: BlockGroup, graph: Half, eager: Half) -> dict[
         "conclusive": bool(
             interval
             and not interval.includes_one
-            and min(len(left), len(right)) >= ENOUGH_BLOCKS
+            and min(len(graph_times), len(eager_times)) >= ENOUGH_BLOCKS
             and blocks.level != TYPE
         ),
         "difference_us": {"total": to_us(graph.mean("period") - eager.mean("period")), **parts},
@@ -92,9 +91,10 @@ def _thin(values: list[float]) -> list[float]:
 
 
 def _side_record(half: Half) -> dict[str, Any]:
-    periods = [float(block.period) for block in half.blocks]
+    periods = half.periods
     return {
         "n": len(periods),
+        "left_out_of_means": len(periods) - len(half.blocks),
         "median_us": to_us(median(periods)),
         "min_us": to_us(min(periods)),
         "max_us": to_us(max(periods)),

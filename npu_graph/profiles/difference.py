@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from npu_graph.profiles.blocks import Block, Side
 from npu_graph.profiles.gaps import EAGER, ENTRY, IN_GRAPH, SEAM, GapTable
 from npu_graph.profiles.kernel_changes import KernelChange
+from npu_graph.profiles.ratios import median
 from npu_graph.profiles.timestamps import to_us
 
 FACT, ATTRIBUTION = "fact", "attribution"
@@ -30,12 +31,28 @@ CAUSES = {
 _GAP_CAUSES = {EAGER: "launch_gaps", ENTRY: "entry_gaps", SEAM: "seam_gaps", IN_GRAPH: "in_graph_gaps"}
 
 
+# A block this many times longer than the median holds the pause between two steps. Medians bear it, means do not.
+_LONG_BLOCK = 3
+
+
 class Half(NamedTuple):
-    """One profile's blocks and its gaps, the latter without steps: a pause between steps is one before a replay."""
+    """One profile's blocks and its gaps, the latter without steps: a pause between steps is one before a replay.
+
+    `periods` are the lengths (ns) of all its blocks, `blocks` those without a pause; means are taken over the latter.
+    """
 
     side: Side
+    periods: list[float]
     blocks: list[Block]
     gaps: GapTable
+
+    @classmethod
+    def of(cls, side: Side, found: list[Block], gaps: GapTable) -> Half:
+        """Return a half of all blocks that were found."""
+        periods = [float(block.period) for block in found]
+        longest = _LONG_BLOCK * median(periods)
+        kept = [block for block in found if block.period <= longest]
+        return cls(side, periods, kept, gaps)
 
     def mean(self, name: str) -> float:
         """Return the mean per block of a field of Block (ns)."""

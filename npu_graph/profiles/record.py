@@ -62,7 +62,7 @@ def analyze(
         "verdicts": [_verdict_record(verdict) for verdict in verdicts],
         "missing": [_missing_record(item) for item in validity.find_missing(profile, use, steps)],
         "scope": _scope_record(scope),
-        "steps": _steps_record(steps),
+        "steps": _steps_record(steps, gaps),
         "replays": _replays_record(profile, use, scope),
         "coverage": _coverage_record(use, scope),
         "gaps": _gaps_record(scope.gaps),
@@ -140,17 +140,17 @@ def _per_step(scope: Scope) -> float | None:
     return round(scope.replays / len(scope.steps), 2)
 
 
-def _steps_record(steps: Steps) -> dict[str, Any]:
+def _steps_record(steps: Steps, gaps: GapTable) -> dict[str, Any]:
     return {
         "source": steps.source,
         "count": len(steps.items),
         "with_replay": sum(1 for step in steps.items if step.replays),
-        "items": [_step_record(step) for step in steps.items[:_MAX_STEPS]],
+        "items": [_step_record(step, gaps) for step in steps.items[:_MAX_STEPS]],
         "left_out": max(0, len(steps.items) - _MAX_STEPS),
     }
 
 
-def _step_record(step: Step) -> dict[str, Any]:
+def _step_record(step: Step, gaps: GapTable) -> dict[str, Any]:
     return {
         "step": step.number if step.number >= 0 else None,
         "duration_us": to_us(step.duration),
@@ -159,6 +159,7 @@ def _step_record(step: Step) -> dict[str, Any]:
         "communication_us": to_us(step.communication),
         "exposed_communication_us": to_us(step.exposed),
         "free_us": to_us(step.free),
+        "gaps_us": {place: to_us(total) for place, total in gaps.split(step.start, step.end).items()},
         "kernels": step.kernels,
         "kernels_in_graph": step.in_graph,
         "replays": step.replays,

@@ -58,6 +58,21 @@ PLACES = {
     "eager": ("between eager kernels", "单算子之间"),
     "tail": ("between steps", "步间"),
 }
+# Causes of the eager/graph difference (npu_graph/profiles/difference.py).
+CAUSES = {
+    "launch_gaps": ("idle between eager kernels (host launches)", "单算子之间空闲（host 下发）"),
+    "entry_gaps": ("idle before replays (entry)", "重放入口空闲"),
+    "seam_gaps": ("idle after replays (seam)", "图与单算子接缝空闲"),
+    "in_graph_gaps": ("idle inside replays", "图内空闲"),
+    "other_idle": ("other idle time", "其余空闲"),
+    "padding": ("same kernels with more rows (padding)", "同一算子行数更多（补齐）"),
+    "other_formats": ("same kernels, other formats", "同一算子，格式不同"),
+    "other_kernels": ("other kernels chosen", "选用了不同的算子"),
+    "kernel_count": ("more or fewer of the same kernels", "同一算子数量增减"),
+    "kernel_time": ("same kernels, longer or shorter", "同一算子变长或变短"),
+    "overlap": ("kernels that overlap", "算子并行重叠"),
+    "exposed_communication": ("exposed communication", "未被掩盖的通信"),
+}
 # Fixed lines of a report, their numbers as {names}.
 LINES = {
     "steps": (
@@ -98,6 +113,15 @@ LINES = {
         "{kernels} 个算子的块（匹配：{level}，最大算子 {largest}）：图 {graph} us（n={n_graph}），"
         "单算子 {eager} us（n={n_eager}），加速比 {speedup} [{low}, {high}]",
     ),
+    "pair_left_out": (
+        "means leave out {graph} graph and {eager} eager blocks longer than 3 medians: they hold a pause between steps",
+        "平均值不含超过中位数 3 倍的块（图 {graph} 个，单算子 {eager} 个）：其中有步间停顿",
+    ),
+    "pair_launches": (
+        "host launches per block: eager {eager}, graph {graph}; host time saved {time} us (beside the device's time, "
+        "no part of the sum above)",
+        "每块 host 下发：单算子 {eager} 次，图 {graph} 次；节省 host 时间 {time} us（与设备时间并行，不计入上表合计）",
+    ),
     "pair_coverage": (
         "coverage of the block: {model} by Model ID, {stream} by stream",
         "块内覆盖率：按 Model ID {model}，按流 {stream}",
@@ -125,6 +149,19 @@ WORDS = {
     "total us": "合计 us",
     "mean us": "平均 us",
     "mean us per block": "每块平均 us",
+    "where the change comes from": "变化来自",
+    "change us per block": "每块变化 us",
+    "step": "步",
+    "us per step": "每步 us",
+    "busy": "忙碌",
+    "hidden communication": "被掩盖通信",
+    "host launch": "host 下发",
+    "replays": "重放",
+    "kernels": "算子数",
+    "kernels in graph": "图内算子数",
+    "fact": "事实",
+    "attribution": "归因",
+    "before the first": "首步之前",
     "eager": "单算子",
     "graph": "图",
     "change": "变化",
