@@ -84,7 +84,7 @@ def _verdicts(page: _Page, record: dict[str, Any]) -> None:
         name = verdict["value"]
         page.line(f"{name}: {VERDICT_TEXTS[name][page.lang == 'zh']} [{page.say(verdict['scope'])}]", strong=True)
         for fact in verdict["facts"]:
-            page.item(f"{HEADINGS['fact'][page.lang == 'zh']}: {_fact(fact, page.lang)}")
+            page.item(f"{HEADINGS['fact'][page.lang == 'zh']}: {fact_text(fact, page.lang)}")
         cause = verdict["attribution"]
         page.item(
             f"{HEADINGS['attribution'][page.lang == 'zh']} ({page.say(cause['confidence'])}): {page.say(cause['text'])}"
@@ -93,7 +93,8 @@ def _verdicts(page: _Page, record: dict[str, Any]) -> None:
             page.item(f"{HEADINGS['next'][page.lang == 'zh']}: {page.say(verdict['confirm'])}")
 
 
-def _fact(fact: dict[str, Any], lang: str) -> str:
+def fact_text(fact: dict[str, Any], lang: str) -> str:
+    """Return a fact with its number, unit and sample size."""
     label = FACTS[fact["what"]][lang == "zh"]
     value = percent(fact["value"]) if fact["unit"].startswith("of ") else as_cell(fact["value"])
     size = f" (n={fact['n']})" if fact["n"] is not None else ""

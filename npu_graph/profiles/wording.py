@@ -156,6 +156,7 @@ WORDS = {
     "busy": "忙碌",
     "hidden communication": "被掩盖通信",
     "host launch": "host 下发",
+    "host launch (thin line)": "host 下发（细线）",
     "replays": "重放",
     "kernels": "算子数",
     "kernels in graph": "图内算子数",
