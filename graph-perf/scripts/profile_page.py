@@ -183,7 +183,9 @@ def gap_histogram(record: dict[str, Any], lang: str) -> list[dict[str, Any]]:
         parts = [(f"gap-{place}", counts[place], f"{_place(place, lang)}: {counts[place]}") for place in PLACES]
         rows.append(
             {
-                "name": f"≥ {row['from_us']:g} us" if row["to_us"] is None else f"{row['from_us']:g} – {row['to_us']:g} us",
+                "name": f"≥ {row['from_us']:g} us"
+                if row["to_us"] is None
+                else f"{row['from_us']:g} – {row['to_us']:g} us",
                 "value": f"n={sum(counts.values())}",
                 "segments": stack(parts, largest),
             }

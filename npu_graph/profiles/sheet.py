@@ -84,7 +84,7 @@ def as_cell(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) < 1000 else f"{value:.1f}"
+        return f"{value:.{3 if abs(value) < 1000 else 1}f}".rstrip("0").rstrip(".")
     return str(value)
 
 
