@@ -16,11 +16,9 @@ from npu_graph.profiles.blocks import (
     leading,
 )
 from npu_graph.profiles.difference import Half, count_launches, explain_difference
-from npu_graph.profiles.gaps import find_gaps
 from npu_graph.profiles.kernel_changes import change_rows, pair_kernels
 from npu_graph.profiles.loading import Profile
 from npu_graph.profiles.ratios import median, ratio_interval
-from npu_graph.profiles.steps import Steps
 from npu_graph.profiles.tasks import plain_type
 from npu_graph.profiles.timestamps import to_int, to_ns, to_us
 
@@ -33,12 +31,9 @@ _MAX_RESAMPLED = 400
 def compare(graph: Side, eager: Side) -> dict[str, Any]:
     """Return the comparison record: whole windows, matched blocks, and the parts of the difference (times in us)."""
     blocks = find_blocks([graph, eager])
-    gaps = [find_gaps(side.profile, side.use, Steps("none", [])) for side in (graph, eager)] if blocks.groups else []
     groups = []
     for group in blocks.groups[:_MAX_GROUPS]:
-        halves = [
-            Half.of(side, found[:_MAX_MEASURED], table) for side, found, table in zip((graph, eager), group.sides, gaps)
-        ]
+        halves = [Half.of(side, found[:_MAX_MEASURED]) for side, found in zip((graph, eager), group.sides)]
         groups.append(_group(blocks, group, *halves))
     return {
         "window": _window(graph.profile, eager.profile),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from npu_graph.profiles.blocks import Block, Side
-from npu_graph.profiles.gaps import EAGER, ENTRY, IN_GRAPH, SEAM, GapTable
+from npu_graph.profiles.gaps import EAGER, ENTRY, IN_GRAPH, SEAM, idle_between
 from npu_graph.profiles.kernel_changes import KernelChange
 from npu_graph.profiles.ratios import median
 from npu_graph.profiles.timestamps import to_us
@@ -19,7 +19,6 @@ CAUSES = {
     "entry_gaps": FACT,  # new: idle before a replay
     "seam_gaps": FACT,  # new: idle after a replay
     "in_graph_gaps": FACT,  # new: idle between the kernels of one replay
-    "other_idle": FACT,  # idle at the block's ends
     "padding": ATTRIBUTION,  # the same kernels with more rows
     "other_formats": ATTRIBUTION,  # the same kernels, other formats of their inputs
     "other_kernels": ATTRIBUTION,  # kernels that only one side runs, or another implementation of the same
@@ -36,23 +35,22 @@ _LONG_BLOCK = 3
 
 
 class Half(NamedTuple):
-    """One profile's blocks and its gaps, the latter without steps: a pause between steps is one before a replay.
+    """One profile's blocks.
 
-    `periods` are the lengths (ns) of all its blocks, `blocks` those without a pause; means are taken over the latter.
+    `periods` are the lengths (ns) of all, `blocks` those without a pause; means are taken over the latter.
     """
 
     side: Side
     periods: list[float]
     blocks: list[Block]
-    gaps: GapTable
 
     @classmethod
-    def of(cls, side: Side, found: list[Block], gaps: GapTable) -> Half:
+    def of(cls, side: Side, found: list[Block]) -> Half:
         """Return a half of all blocks that were found."""
         periods = [float(block.period) for block in found]
         longest = _LONG_BLOCK * median(periods)
         kept = [block for block in found if block.period <= longest]
-        return cls(side, periods, kept, gaps)
+        return cls(side, periods, kept)
 
     def mean(self, name: str) -> float:
         """Return the mean per block of a field of Block (ns)."""
@@ -60,26 +58,22 @@ class Half(NamedTuple):
 
     def idle(self) -> dict[str, float]:
         """Return the mean idle time per block, by place (ns)."""
-        table, order = self.side.profile.table, self.side.use.order
         sums = dict.fromkeys(_GAP_CAUSES, 0.0)
         for block in self.blocks:
-            start = table.start[order[block.first]]
-            for place, length in self.gaps.split(start, start + block.period).items():
-                sums[place] = sums.get(place, 0.0) + length
+            for place, length in idle_between(self.side.profile, self.side.use, block.first, block.last).items():
+                sums[place] += length
         return {place: total / len(self.blocks) for place, total in sums.items()}
 
 
 def explain_difference(graph: Half, eager: Half, changes: tuple[KernelChange, ...]) -> list[dict[str, Any]]:
     """Return the causes of the difference with their share of it in us per block; those of 0 are left out.
 
-    Their sum is the difference of the mean block times: what no cause takes is in `other_idle` and `overlap`.
+    Their sum is the difference of the mean block times: what kernels of several streams share is in `overlap`.
     """
     sums = dict.fromkeys(CAUSES, 0.0)
     idle_graph, idle_eager = graph.idle(), eager.idle()
     for place, cause in _GAP_CAUSES.items():
         sums[cause] = idle_graph[place] - idle_eager[place]
-    free = graph.mean("free") - eager.mean("free")
-    sums["other_idle"] = free - sum(sums[cause] for cause in _GAP_CAUSES.values())
     computing = graph.mean("computing") - eager.mean("computing")
     for change in changes:
         if not change.graph.communication and not change.eager.communication:

@@ -146,6 +146,24 @@ def find_gaps(profile: Profile, use: GraphUse, steps: Steps) -> GapTable:
     return gaps
 
 
+def idle_between(profile: Profile, use: GraphUse, first: int, last: int) -> dict[str, int]:
+    """Return the idle time (ns) from the kernel at place `first` in the order to the start of that at `last`, by place.
+
+    Steps do not matter here: a pause between two of them is one before a replay, or between eager kernels.
+    """
+    table, order = profile.table, use.order
+    sums: dict[str, int] = {}
+    previous, busy_until = first, table.end(order[first])
+    for place in range(first + 1, last + 1):
+        start = table.start[order[place]]
+        if start > busy_until:
+            where = _place(use, previous, place)
+            sums[where] = sums.get(where, 0) + start - busy_until
+        if table.end(order[place]) >= busy_until:
+            previous, busy_until = place, table.end(order[place])
+    return sums
+
+
 def _place(use: GraphUse, previous: int, following: int) -> str:
     before, after = use.replay_of[previous], use.replay_of[following]
     if after >= 0:

@@ -127,6 +127,15 @@ def _scope(page: _Page, record: dict[str, Any]) -> None:
             )
         ],
     )
+    if len(record["phases"]) > 1:
+        for phase in record["phases"]:
+            page.sentence(
+                "phase",
+                phase=page.say(phase["name"]),
+                n=phase["n"],
+                p50=phase["median_us"],
+                busy=percent(phase["busy_share"]),
+            )
     if steps["count"] > 1:
         _steps_table(page, steps["items"][:_SHOWN_STEPS])
 
@@ -167,6 +176,11 @@ def _replays(page: _Page, record: dict[str, Any]) -> None:
         per_step=replays["per_step"],
         captures=replays["captures_in_window"],
     )
+    between = replays["between_us"]
+    if between:
+        page.sentence(
+            "between", n=between["n"], p50=between["median_us"], p90=between["p90_us"], largest=between["max_us"]
+        )
     if replays["unobservable"]:
         page.line(page.say("unobservable: the kernels of the replays were not recorded, so idle time here is not idle"))
     page.sentence(

@@ -64,7 +64,6 @@ CAUSES = {
     "entry_gaps": ("idle before replays (entry)", "重放入口空闲"),
     "seam_gaps": ("idle after replays (seam)", "图与单算子接缝空闲"),
     "in_graph_gaps": ("idle inside replays", "图内空闲"),
-    "other_idle": ("other idle time", "其余空闲"),
     "padding": ("same kernels with more rows (padding)", "同一算子行数更多（补齐）"),
     "other_formats": ("same kernels, other formats", "同一算子，格式不同"),
     "other_kernels": ("other kernels chosen", "选用了不同的算子"),
@@ -84,6 +83,14 @@ LINES = {
         "per step {per_step}; captures in window {captures}",
         "host 调用 {calls} 次（平均 {mean} us）；设备上见到 {graphs} 张图的 {seen} 次重放，其中 {cut} 次被窗口截断；"
         "每步 {per_step} 次；窗口内捕获 {captures} 次",
+    ),
+    "phase": (
+        "{phase}: n={n}, {p50} us (P50), device busy {busy}",
+        "{phase}：n={n}，{p50} us（P50），设备忙碌 {busy}",
+    ),
+    "between": (
+        "from one replay to the next: n={n}, {p50} us (P50), {p90} us (P90), {largest} us (max)",
+        "相邻两次重放之间：n={n}，{p50} us（P50），{p90} us（P90），最大 {largest} us",
     ),
     "coverage": (
         "coverage: {model} by Model ID, {stream} by stream (n={n} kernels); "
@@ -181,6 +188,7 @@ CHINESE = {
     "whole window": "整个采集窗口",
     "steps with replay": "有重放的步",
     "steps": "各步",
+    "steps without replay": "没有重放的步",
     "high": "高",
     "medium": "中",
     "low": "低",
@@ -195,6 +203,7 @@ CHINESE = {
     "in window": "（窗口内）",
     "tokens": "token",
     "too few device kernels to judge anything": "设备算子太少，无法判断",
+    "every kernel has a duration of 0: this table holds no times": "所有算子的时长都是 0：表里没有时间",
     "profile more steps": "多采集几步",
     "unobservable: the kernels of the replays were not recorded, so idle time here is not idle": (
         "不可观测：重放内的算子没有被记录，这里的“空闲”并不是空闲"
