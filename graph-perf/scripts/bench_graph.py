@@ -199,6 +199,8 @@ def _write_html(path: Path, page: str) -> None:
 
 def _read_record(name: str) -> Any:
     try:
+        if Path(name).exists() and not Path(name).is_file():
+            raise cli.CommandError(f"{name} is not a regular file; name a record of --save", cli.NO_INPUT)
         if Path(name).stat().st_size > _MAX_RECORD:
             raise cli.CommandError(f"{name} is too large for a record of --save", cli.NO_INPUT)
         return json.loads(Path(name).read_text(encoding="utf-8-sig"))

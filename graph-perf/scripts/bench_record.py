@@ -20,9 +20,13 @@ MAX_DRIFT = 0.10
 ON_SIMULATOR = "measured on npu_sim: its times prove nothing about the speed of an NPU"
 ON_CPU = "measured on the CPU: nothing follows for an NPU"
 OTHER_TARGET = "the two records measured different targets"
+MAYBE_SLOWER = "no slowdown was found, but the interval allows one of more than 5 %: measure more samples"
+FEW_SAMPLES = f"fewer than {MIN_SAMPLES} samples"
 EAGER_CHANGED = "eager changed as well: the machine or its software changed, not the graph alone"
 # A difference below this share is real perhaps, but nobody's problem; a comparison does not call it a regression.
 SMALL_CHANGE = 0.02
+# "No regression" is said with a doubt when the interval allows a slowdown beyond this.
+BLIND_TO = 0.05
 
 
 def conclude(
@@ -39,7 +43,7 @@ def conclude(
     drifts = {"eager": round(drift(eager_us), 4), "graph": round(drift(graph_us), 4)}
     reasons = [ON_SIMULATOR] if simulated else []
     if min(len(eager_us), len(graph_us)) < MIN_SAMPLES:
-        reasons.append(f"fewer than {MIN_SAMPLES} samples")
+        reasons.append(FEW_SAMPLES)
     if interval.includes_one:
         reasons.append("the interval of the speed-up includes 1")
     if max(abs(value) for value in drifts.values()) > MAX_DRIFT:
@@ -90,11 +94,16 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     reasons = [ON_SIMULATOR] if any(_environment(record).get("simulator") for record in (old, new)) else []
     if old.get("target") != new.get("target"):
         reasons.append(OTHER_TARGET)
+    if min(number for change in changes.values() for number in change["n"]) < MIN_SAMPLES:
+        reasons.append(FEW_SAMPLES)
+    notes = [EAGER_CHANGED] if changes["eager"]["change"] != "same" else []
+    if changes["graph"]["change"] == "same" and changes["graph"]["interval"][1] > 1 + BLIND_TO:
+        notes.append(MAYBE_SLOWER)
     return {
         "schema": COMPARE_SCHEMA,
         "regression": changes["graph"]["change"] == "slower" and not reasons,
         "reasons": reasons,
-        "notes": [EAGER_CHANGED] if changes["eager"]["change"] != "same" else [],
+        "notes": notes,
         **changes,
         "environment_differs": _differences(old.get("environment", {}), new.get("environment", {})),
         "settings_differ": _differences(old.get("settings", {}), new.get("settings", {})),

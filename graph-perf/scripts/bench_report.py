@@ -77,6 +77,9 @@ WORDS = {
     "eager changed as well: the machine or its software changed, not the graph alone": (
         "单算子也变了：变的是机器或软件，不只是图"
     ),
+    "no slowdown was found, but the interval allows one of more than 5 %: measure more samples": (
+        "没有发现变慢，但区间仍容许超过 5 % 的变慢：请增加样本"
+    ),
     "the two records measured different targets": "两份记录测的不是同一个目标",
 }
 

@@ -8,6 +8,7 @@ import json
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
@@ -187,6 +188,22 @@ def test_a_machine_that_changed_is_told_from_a_graph_that_did() -> None:
     record = bench_record.compare(old, saved(normal(240, 5, 30, 3), normal(120, 2, 30, 4)))
     assert record["regression"] is True
     assert "not the graph alone" in record["notes"][0]
+
+
+def test_too_few_or_too_wide_samples_do_not_pass_for_no_regression() -> None:
+    record = bench_record.compare(saved([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]), saved([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]))
+    assert record["reasons"] == ["fewer than 5 samples"]
+    old, new = (saved(normal(200, 5, 30, seed), normal(100, 40, 30, seed + 1)) for seed in (1, 3))
+    record = bench_record.compare(old, new)
+    assert record["graph"]["change"] == "same"
+    assert any("more than 5 %" in text for text in record["notes"])
+
+
+def test_a_million_samples_are_compared_in_seconds() -> None:
+    began = time.monotonic()
+    interval = ratio_interval([2.0, 2.2] * 100_000, [1.0, 1.1] * 100_000)
+    assert interval.low <= 2.0 <= interval.high
+    assert time.monotonic() - began < 30
 
 
 def test_simulated_times_are_shown_and_nothing_is_concluded() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import random
@@ -224,6 +225,21 @@ def test_a_command_line_gives_its_settings(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("text", ["-O {", "-O {" * 20_000, "'" * 20_001, '"\\' * 20_000, "{" + "[" * 100_000])
+def test_hostile_commands_end_quickly(text: str) -> None:
+    began = time.monotonic()
+    with contextlib.suppress(cli.CommandError):
+        read_command(text)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("version", ["abc", "latest", "!!"])
+def test_a_version_that_is_none_is_refused(version: str) -> None:
+    done = run("--layers", "4", "--sizes", "1,2", "--cann", version)
+    assert done.returncode == 2
+    assert "is no version" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -235,6 +251,13 @@ def test_a_command_line_gives_its_settings(tmp_path: Path) -> None:
         ("-O 3", {}),
         ("--enforce-eager", {"enforce_eager": True}),
         ("""-O '{"mode": 3, "pass_config": {"enable_sp": true}}'""", {"compilation_mode": "3", "tp_aligned": True}),
+        # A command in the single quotes of a shell has lost its own.
+        (
+            """-O {"mode": 3, "pass_config": {"enable_sp": true}} -tp 2""",
+            {"compilation_mode": "3", "tp_aligned": True, "tp": 2},
+        ),
+        ("""--compilation-config={"cudagraph_capture_sizes": [1, 2]}""", {"sizes": [1, 2]}),
+        (r"""-O "{\"cudagraph_capture_sizes\": [4]}" --served-model-name "a {b" """, {"sizes": [4]}),
     ],
 )
 def test_spellings_of_options(words: str, expected: dict) -> None:
