@@ -179,6 +179,9 @@ def _apply_json(settings: dict[str, Any]) -> None:
     tokens = speculative.get("num_speculative_tokens")
     if isinstance(tokens, int) and tokens > 0:
         settings["speculative_tokens"] = tokens
+    xlite = additional.get("xlite_graph_config")
+    if isinstance(xlite, dict) and xlite.get("enabled"):
+        settings["xlite"] = "full" if xlite.get("full_mode") else "decode"
     if additional.get("multistream_overlap_shared_expert"):
         settings["shared_expert_stream"] = True
 

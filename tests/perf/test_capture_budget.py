@@ -111,6 +111,9 @@ def test_settings_that_the_sources_reject(more: dict, words: str) -> None:
         ({"enforce_eager": True}, "NONE", []),
         ({"mode": "FULL_AND_PIECEWISE", "vllm_ascend": "0.18.0"}, "PIECEWISE", [1, 2, 4, 8]),
         ({"mode": "FULL", "encoder_decoder": True}, "PIECEWISE", [1, 2, 4, 8]),
+        ({"mode": "PIECEWISE", "xlite": "decode"}, "FULL_DECODE_ONLY", [1, 2, 4, 8]),
+        ({"mode": "PIECEWISE", "xlite": "full"}, "NONE", []),
+        ({"mode": "PIECEWISE", "xlite": "full", "speculative_tokens": 1}, "FULL_DECODE_ONLY", [1, 2, 4, 8]),
         ({"device": "950", "sizes": list(range(1, 12))}, "PIECEWISE", [1, 4, 8, 11]),
         ({"tp": 4, "tp_aligned": True}, "PIECEWISE", [4, 8]),
     ],
@@ -223,6 +226,13 @@ def test_a_command_line_gives_its_settings(tmp_path: Path) -> None:
         "encoder_decoder": False,
         "draft_layers": 1,
     }
+
+
+def test_xlite_is_read_from_the_command_and_the_second_runner_allows_prefill_parallelism() -> None:
+    text = """vllm serve m --additional-config '{"xlite_graph_config": {"enabled": true, "full_mode": true}}'"""
+    assert read_command(text)["xlite"] == "full"
+    assert plan(setup(pcp=2, vllm_ascend="0.23.0"))["verdict"] == "rejected"
+    assert plan(setup(pcp=2, variables={"VLLM_USE_V2_MODEL_RUNNER": "1"}))["verdict"] != "rejected"
 
 
 @pytest.mark.parametrize("text", ["-O {", "-O {" * 20_000, "'" * 20_001, '"\\' * 20_000, "{" + "[" * 100_000])
