@@ -130,6 +130,7 @@ USAGE = {
     "a script that is not there": (["nowhere.py"], 3, "nowhere.py does not exist"),
     "a version that is none": (["--cann", "new", "x.py"], 2, "--cann new is no version"),
     "a fault without a code": (["--fail", "aclrtMalloc", "x.py"], 2, "is not FUNCTION:CODE"),
+    "a hang without a number": (["--hang", "aclnnAdd@", "x.py"], 2, "is not FUNCTION, FUNCTION@N or FUNCTION@N+"),
     "no memory": (["--memory", "0", "x.py"], 2, "--memory 0 is out of range"),
     "an unknown option": (["--wrong"], 2, "--wrong"),
 }
