@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -105,6 +106,17 @@ class TestWithoutHosts:
         page = render(rows, {host: "1.2.3" for host, _, _ in PROGRAMS}, "2026-01-01")
         assert "| Codex | copy | loads | **no** | a \\| b c |" in page
         assert cell("x" * 999) == "x" * 300
+
+    @pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
+    def test_the_readme_names_the_ways_and_versions_of_the_recorded_run(self, page: str) -> None:
+        text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        recorded = PAGE.read_text(encoding="utf-8")
+        for host, package, _ in PROGRAMS:
+            (version,) = re.findall(rf"^\| {host} \| ([\d.]+) \| `{package}`", recorded, re.MULTILINE)
+            assert f"{host} {version}" in text
+        for command in ("git clone", "skills add", "claude plugin marketplace add", "tar xzf npu-graph-skill", "cp -r"):
+            assert command in text
+            assert command in recorded
 
     def test_the_recorded_run_covers_every_check_and_found_nothing_wrong(self) -> None:
         text = PAGE.read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from host_checks.placement import CLAUDE_FOLDER, WAYS, Site
 from host_checks.results import BUNDLE_NAME, Result, own_names
 
 HOST = "Claude Code"
-WAYS_HERE = ("install.py", "copy", "git clone", "release archive", "skills CLI", "plugin")
+WAYS_HERE = ("install.py", "install.py, user", "copy", "git clone", "release archive", "skills CLI", "plugin")
 # The sentence above the listing in what the model is sent (2.1.332).
 LISTING = "available for use with the Skill tool"
 _ENTRY = re.compile(r"^- ([\w:-]+): ", re.MULTILINE)

@@ -13,7 +13,7 @@ from host_checks.programs import RUN_SECONDS
 from host_checks.results import BUNDLE_NAME, OWN_NAMES, Result, own_names
 
 HOST = "Codex"
-WAYS_HERE = ("install.py", "copy", "git clone", "release archive", "skills CLI")
+WAYS_HERE = ("install.py", "install.py, user", "copy", "git clone", "release archive", "skills CLI")
 # A folder with .claude-plugin/ is a plugin to Codex, which prefixes the names of its skills.
 PREFIXED = ("copy", "git clone", "release archive", "skills CLI")
 _ENTRY = re.compile(r"^- ([\w:-]+): ", re.MULTILINE)

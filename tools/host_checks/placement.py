@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from host_checks.programs import ROOT, Programs, run_bounded
 
 BUNDLE_NAME = "npu-graph-skill"
 CLAUDE_FOLDER = Path(".claude") / "skills"
 CODEX_FOLDER = Path(".agents") / "skills"
+# What install.py calls them; with -user behind, the same folder below the home folder.
+INSTALLER_HOSTS = {CLAUDE_FOLDER: "claude", CODEX_FOLDER: "codex"}
 
 
 class Site(NamedTuple):
@@ -65,8 +68,8 @@ def git(*arguments: str, cwd: Path) -> str:
     return _succeed(["git", *arguments], cwd)
 
 
-def _succeed(command: list[str], cwd: Path) -> str:
-    return succeeded(run_bounded(command, cwd=cwd))
+def _succeed(command: list[str], cwd: Path, **options: Any) -> str:
+    return succeeded(run_bounded(command, cwd=cwd, **options))
 
 
 def succeeded(result: subprocess.CompletedProcess[str]) -> str:
@@ -81,8 +84,17 @@ def succeeded(result: subprocess.CompletedProcess[str]) -> str:
 
 
 def by_installer(site: Site, folder: Path) -> None:
-    """python3 install.py install --target FOLDER"""
-    _succeed([sys.executable, "install.py", "install", "--target", str(site.project / folder)], site.checkout)
+    """python3 install.py install --host HOST --project DIR"""
+    host = INSTALLER_HOSTS[folder]
+    _succeed([sys.executable, "install.py", "install", "--host", host, "--project", str(site.project)], site.checkout)
+
+
+def by_user_installer(site: Site, folder: Path) -> None:
+    """python3 install.py install --host HOST-user"""
+    host = f"{INSTALLER_HOSTS[folder]}-user"
+    environment = {**os.environ, "HOME": str(site.home)}
+    environment.pop("CLAUDE_CONFIG_DIR", None)
+    _succeed([sys.executable, "install.py", "install", "--host", host], site.checkout, env=environment)
 
 
 def by_copy(site: Site, folder: Path) -> None:
@@ -121,6 +133,7 @@ def by_plugin(site: Site, folder: Path) -> None:
 
 WAYS: dict[str, Callable[[Site, Path], None]] = {
     "install.py": by_installer,
+    "install.py, user": by_user_installer,
     "copy": by_copy,
     "git clone": by_clone,
     "release archive": by_archive,
