@@ -63,6 +63,9 @@ hosts: $(VENV)/.installed ## the bundle on real Claude Code, Codex and skills CL
 	$(BIN)/python tools/check_hosts.py --install
 	$(BIN)/python -m pytest -m hosts tests/hosts
 
+coverage: $(VENV)/.installed ## lines of the scripts that the tests execute, and the files below 90 %
+	$(BIN)/python tools/measure_coverage.py
+
 dist: ## release archives with checksums, in dist/
 	$(PYTHON) tools/make_dist.py
 
