@@ -74,6 +74,17 @@ lint: $(VENV)/.installed ## ruff: style and import order
 types: $(VENV)/.installed ## mypy on the shared package
 	$(BIN)/mypy
 
+.PHONY: hosts dist coverage
+hosts: $(VENV)/.installed ## the bundle on real Claude Code, Codex and skills CLI; writes docs/hosts.md
+	$(BIN)/python tools/check_hosts.py --install
+	$(BIN)/python -m pytest -m hosts tests/hosts
+
+coverage: $(VENV)/.installed ## lines of the scripts that the tests execute, and the files below 90 %
+	$(BIN)/python tools/measure_coverage.py
+
+dist: ## release archives with checksums, in dist/
+	$(PYTHON) tools/make_dist.py
+
 .PHONY: cluster bench-logs
 cluster: $(VENV)/.installed ## the log analyser on a Ray cluster of three local nodes
 	$(BIN)/python tools/install_extras.py cluster
@@ -91,4 +102,4 @@ demo: ## one diagnosis of a shipped example, with bare Python
 	$(PYTHON) graph-mode-diagnostics/scripts/diagnose.py graph-mode-diagnostics/examples/default_stream.txt
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) $(SIM_VENV) .venv-mcp1 .venv-mcp2 .npm-mcp .npm-agents .pytest_cache .mypy_cache .ruff_cache dist
+	rm -rf $(VENV) $(SIM_VENV) .venv-mcp1 .venv-mcp2 .npm-mcp .npm-agents .npm-hosts .pytest_cache .mypy_cache .ruff_cache dist
