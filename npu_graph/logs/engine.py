@@ -148,11 +148,11 @@ def scan_stretch(task: _Task) -> _Done:
     try:
         for block in reader.blocks():
             if scanner is None:
-                head = block if source.path == "-" else reader.head()
+                head = block.texts[0] if source.path == "-" else reader.head()
                 layout = calibrate(head, source, options.year)
                 info = info._replace(clock=layout.clock.source, zone=layout.clock.zone)
                 scanner = Scanner(layout, task.start, options.since, options.until)
-            scanner.feed(block)
+            scanner.feed_lines(block.lines, block.texts)
     except KeyboardInterrupt:
         error = "interrupted"
     except (OSError, EOFError, zlib.error) as problem:

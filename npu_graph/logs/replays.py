@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from itertools import accumulate
 from operator import sub
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 # The longest gaps are kept with their line, so that a claim about the tail can be looked up.
 KEPT_GAPS = 8
@@ -30,8 +30,8 @@ def edge(code: int) -> int:
     return int(struct.unpack(">f", struct.pack(">HH", code, 0))[0])
 
 
-def _buckets(gaps: Sequence[int]) -> memoryview:
-    return memoryview(array("f", gaps).tobytes()).cast("H")[_UPPER_HALF::2]
+def _buckets(gaps: Sequence[int]) -> array[int]:
+    return array("H", array("f", gaps).tobytes())[_UPPER_HALF::2]
 
 
 class Replays:
@@ -60,28 +60,36 @@ class Replays:
             self._gap(us - self.last[1], line, us)
         self.last = (line, us)
 
-    def add_many(self, lines: Sequence[int], times: Sequence[int]) -> None:
-        """Add replays in line order, all of them stamped."""
+    def add_many(self, positions: Sequence[int], times: Sequence[int], line_at: Callable[[int], int]) -> None:
+        """Add replays in line order, all of them stamped; `line_at` gives the line of a position."""
         if self.last is None:
             gaps = list(map(sub, times[1:], times))
-            later, their_times = lines[1:], times[1:]
+            positions_of_gaps, their_times = positions[1:], times[1:]
         else:
             gaps = list(map(sub, times, [self.last[1], *times]))
-            later, their_times = lines, times
+            positions_of_gaps, their_times = positions, times
         if gaps:
             self.buckets.update(_buckets(gaps))
-            if min(gaps) < 0:
+            if max(self.buckets) >= _NEGATIVE:
                 for code in [code for code in self.buckets if code >= _NEGATIVE]:
                     self.back += self.buckets.pop(code)
-            floor = -self.longest[-1][0] if len(self.longest) == KEPT_GAPS else 0
-            if max(gaps) >= floor:
-                # Of a long list only the longest few are wanted: raise the floor before building tuples.
-                floor = max(floor, sorted(gaps)[-KEPT_GAPS:][0])
-                self._keep((-gap, line, us) for gap, line, us in zip(gaps, later, their_times) if gap >= floor)
+            self._keep_longest(gaps, positions_of_gaps, their_times, line_at)
         self.count += len(times)
         if self.first is None:
-            self.first = (lines[0], times[0])
-        self.last = (lines[-1], times[-1])
+            self.first = (line_at(positions[0]), times[0])
+        self.last = (line_at(positions[-1]), times[-1])
+
+    def _keep_longest(
+        self, gaps: list[int], positions: Sequence[int], times: Sequence[int], line_at: Callable[[int], int]
+    ) -> None:
+        """Keep the longest of the gaps; positions and times are those of the later replays."""
+        if len(self.longest) == KEPT_GAPS:
+            floor = -self.longest[-1][0]
+            if max(gaps) < floor:
+                return
+        else:  # of a long list only the longest few are wanted: find the floor before building tuples
+            floor = max(0, sorted(gaps)[-KEPT_GAPS:][0])
+        self._keep((-gap, line_at(at), us) for gap, at, us in zip(gaps, positions, times) if gap >= floor)
 
     def append(self, other: Replays, shift: int) -> None:
         """Append what follows in the same file; `shift` is the number of lines before it."""
