@@ -244,7 +244,7 @@ class Reader:
                 if not data:
                     continue
             lines = io.BytesIO(data).readlines()
-            texts = (data,)
+            texts: tuple[bytes, ...] = (data,)
             if tail:
                 lines[0] = tail + lines[0]
                 texts = (data, lines[0])

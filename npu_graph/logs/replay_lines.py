@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections import deque
-from itertools import compress, count
+from itertools import count, repeat
 from operator import add, itemgetter
-from typing import Callable, Dict, Sequence, Tuple
+from typing import Callable, Dict, Iterable, Sequence, Tuple
 
 from npu_graph.logs.dispatch import GLOG_FROM
 from npu_graph.logs.lines import parse_line
@@ -21,9 +22,9 @@ Graph = Tuple[str, str, str]  # (pid, way of logging, graph)
 SECOND_SIZE = 14
 _MICRO = (15, 21)
 _NO_TIME = -(1 << 62)
-_NOISE, _TO_READ = 0, -1
+NO_REPLAY, TO_READ = 0, -1
 # Replays wait until there are this many, so that those of one graph are added in one go.
-_WAITING_MOST = 1 << 17
+_WAITING_MOST = 1 << 15
 _MAX_CACHED = 1 << 16
 
 
@@ -45,42 +46,44 @@ class ReplayLines:
         self._second = _Seconds(clock).__getitem__
         self._micro_text = itemgetter(slice(offset + _MICRO[0], offset + _MICRO[1]))
         self._tail_text = itemgetter(slice(offset + GLOG_FROM, None))
-        self._slot = _Tails(self._new_slot).__getitem__
-        # Number 0 stands for no graph. Per graph: the positions of its replays among all that wait.
+        tails = _Tails(self._new_slot)
+        self._slot, self._known = tails.__getitem__, tails.get
+        # Number 0 stands for no graph. Per graph: the positions of its replays among all that wait. Arrays, because
+        # as many number objects would not stay in the processor's cache.
         self._names: list[Graph] = [("", "", "")]
         self._numbers: dict[Graph, int] = {}
-        self._positions: list[list[int]] = [[]]
-        self._times: list[int] = []
+        self._positions: list[array[int]] = [array("i")]
+        self._times = array("q")
         # Where each taken group of lines begins among those that wait, and its lines: (first line number, indexes).
         self._group_starts: list[int] = []
         self._groups: list[tuple[int, Sequence[int]]] = []
         self._captures: dict[int, list[int]] = {}
 
-    def take(self, lines: list[bytes], seconds: list[bytes], where: list[int], base: int) -> list[int]:
-        """Take the replays among lines of torch_npu's graph files; returns which others are to be read.
+    def known(self, lines: Sequence[bytes]) -> list[int]:
+        """Return the number of the graph that each line replays, or NO_REPLAY where that is not known to be so."""
+        return list(map(self._known, map(self._tail_text, lines), repeat(NO_REPLAY)))
+
+    def learn(self, lines: Sequence[bytes]) -> list[int]:
+        """Return of lines of torch_npu's graph files the number of the graph that is replayed, NO_REPLAY or TO_READ."""
+        return list(map(self._slot, map(self._tail_text, lines)))
+
+    def take(self, lines: list[bytes], seconds: list[bytes], slots: list[int], where: list[int], base: int) -> None:
+        """Take replays, in the order of their lines.
 
         Args:
             lines: whole lines.
             seconds: of each line, the first SECOND_SIZE bytes of its head.
+            slots: number of each line's graph.
             where: index of each line; `base` is the line number of index 0.
         """
-        slots = list(map(self._slot, map(self._tail_text, lines)))
-        others: list[int] = []
-        if min(slots) <= 0:
-            others = [index for index, slot in zip(where, slots) if slot == _TO_READ]
-            chosen = [slot > 0 for slot in slots]
-            lines, seconds, where, slots = (list(compress(part, chosen)) for part in (lines, seconds, where, slots))  # type: ignore[arg-type,assignment]
-            if not slots:
-                return others
         times = self._read_times(lines, seconds)
         if times is None or self._since is not None or self._until is not None:
             self._take_one_by_one(slots, lines, where, base)
-        else:
-            start = self._begin_group(base, where)
-            self._times += times
-            # list.append for every replay, without a step of the interpreter.
-            deque(map(list.append, map(self._positions.__getitem__, slots), count(start)), maxlen=0)
-        return others
+            return
+        start = self._begin_group(base, where)
+        self._times.extend(times)
+        # array.append for every replay, without a step of the interpreter.
+        deque(map(array.append, map(self._positions.__getitem__, slots), count(start)), maxlen=0)
 
     def begin_capture(self, graph: Graph, line: int) -> bool:
         """Note that a graph is captured at a line: its replays after it are counted anew. False if it is not known."""
@@ -103,7 +106,7 @@ class ReplayLines:
         for number, positions in enumerate(self._positions):
             if positions:
                 self._commit(number)
-        self._times.clear()
+        del self._times[:]
         self._group_starts.clear()
         self._groups.clear()
 
@@ -112,6 +115,8 @@ class ReplayLines:
         positions = self._positions[number]
         stretches = self._segment.replays.setdefault(self._names[number], [Replays()])
         own_times = list(map(self._times.__getitem__, positions))
+        ends = tuple((self._line_at(positions[at]), own_times[at]) for at in (0, -1) if positions)
+        self._count_lines(self._names[number][0], len(positions), ends)
         done = 0
         begins = self._captures.get(number)
         if begins:
@@ -124,7 +129,16 @@ class ReplayLines:
                 done = upto
         if len(positions) > done:
             stretches[-1].add_many(positions[done:], own_times[done:], self._line_at)
-        positions.clear()
+        del positions[:]
+
+    def _count_lines(self, pid: str, number: int, places: Iterable[tuple[int, int | None]]) -> None:
+        """Count lines of a process, some of them with (line, time)."""
+        self._segment.forms["torch_npu"] = self._segment.forms.get("torch_npu", 0) + number
+        process = self._segment.process(pid)
+        process.lines += number
+        process.forms.add("torch_npu")
+        for line, us in places:
+            process.seen(line, us)
 
     def _begin_group(self, base: int, where: Sequence[int]) -> int:
         start = len(self._times)
@@ -147,6 +161,9 @@ class ReplayLines:
     def _take_one_by_one(self, slots: list[int], lines: list[bytes], where: list[int], base: int) -> None:
         for slot, line, index in zip(slots, lines, where):
             stamp = self._clock.glog(line[self._offset + 1 :])
+            if stamp is None or self._is_outside(stamp.us):
+                us = stamp.us if stamp is not None else None
+                self._count_lines(self._names[slot][0], 1, ((index + base, us),))
             if stamp is None:
                 self._segment.replays.setdefault(self._names[slot], [Replays()])[-1].add(index + base, None)
             elif not self._is_outside(stamp.us):
@@ -167,7 +184,7 @@ class ReplayLines:
         number = self._numbers.setdefault(name, len(self._names))
         if number == len(self._names):
             self._names.append(name)
-            self._positions.append([])
+            self._positions.append(array("i"))
         return number
 
 
@@ -188,7 +205,7 @@ class _Seconds(Dict[bytes, int]):
 
 
 class _Tails(Dict[bytes, int]):
-    """The rest of a graph line after its stamp to a graph's number, or _NOISE or _TO_READ."""
+    """The rest of a graph line after its stamp to a graph's number, or NO_REPLAY or TO_READ."""
 
     def __init__(self, slot: Callable[[bytes], int]) -> None:
         super().__init__()
@@ -198,9 +215,9 @@ class _Tails(Dict[bytes, int]):
         at = tail.find(b"NPUGRAPH ")
         word = tail[at + 9 : at + 12] if at >= 0 else b""
         if word == b"All" or b"Child AllocateToPool" in tail:
-            return _NOISE
+            return NO_REPLAY
         if word != b"Rep":
-            return _TO_READ
+            return TO_READ
         number = self._slot(tail)
         if len(self) > _MAX_CACHED:
             self.clear()

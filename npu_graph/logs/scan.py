@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from functools import lru_cache
 from itertools import accumulate, compress
-from operator import itemgetter
+from operator import itemgetter, not_
 from typing import Callable, Sequence
 
 from npu_graph.logs import dispatch
@@ -16,7 +16,7 @@ from npu_graph.logs.errors import error_key, is_error, is_retraction
 from npu_graph.logs.layout import Layout
 from npu_graph.logs.lines import BAD_LEVELS, MAX_TEXT, LogLine, parse_line
 from npu_graph.logs.literals import present_literals
-from npu_graph.logs.replay_lines import SECOND_SIZE, ReplayLines
+from npu_graph.logs.replay_lines import NO_REPLAY, SECOND_SIZE, TO_READ, ReplayLines
 from npu_graph.logs.replays import Replays
 from npu_graph.logs.segment import MAX_CLUSTERS, MAX_EVENTS, TEXT_KEPT, Cluster, Event, Segment
 from npu_graph.logs.service_lines import SGLANG_KEY, VLLM_KEY, ServiceLines
@@ -238,29 +238,55 @@ class Scanner:
         return counted
 
     def _glog(self, codes: bytes, hits: set[int], residue: list[int]) -> None:
-        number = len(codes)
+        """Take the replays, which most of these lines can be; sort the others by process and file."""
         mask = codes.translate(_IS_GLOG)
         lines = list(compress(self._lines, mask))
-        where = list(compress(range(number), mask))
+        where = list(compress(range(len(codes)), mask))
         for code, level in _GLOG_LEVELS:
             self._level(level, codes.count(code))
-        kinds = bytes(map(self._glog_code, map(self._glog_head, lines)))
-        present = set(kinds)
+        known = self._replays.known(lines)
+        others, other_places = lines, where
+        replayed = known.count(NO_REPLAY) < len(known)
+        if replayed:
+            is_other = list(map(not_, known))
+            others = list(compress(lines, is_other))
+            other_places = list(compress(where, is_other))
+        new = self._other_glog(others, other_places, hits, residue) if others else {}
+        if not replayed and not new:
+            return
+        if new:
+            known = [new.get(index, slot) for index, slot in zip(where, known)]
+        taken = list(compress(lines, known))
+        seconds = list(
+            compress(compress(self._heads, mask), known) if not self._long else map(self._second_text, taken)
+        )
+        slots = list(compress(known, known))
+        if slots:
+            self._replays.take(taken, seconds, slots, list(compress(where, known)), self._base)
+
+    def _other_glog(
+        self, lines: Sequence[bytes], where: Sequence[int], hits: set[int], residue: list[int]
+    ) -> dict[int, int]:
+        """Sort lines by process and file; returns the replays of graphs met for the first time, index to number."""
+        found = bytearray(map(self._glog_code, map(self._glog_head, lines)))
         entries = self._entries
+        signal = set(found) & entries.of_action[SIGNAL]
+        new: dict[int, int] = {}
+        if signal:
+            chosen = list(compress(range(len(found)), found.translate(_cached_mask(tuple(sorted(signal))))))
+            for at, slot in zip(chosen, self._replays.learn([lines[at] for at in chosen])):
+                if slot > 0:
+                    new[where[at]] = slot
+                    found[at] = dispatch.UNKNOWN  # counted with the replays
+                elif slot == TO_READ:
+                    hits.add(where[at])
+        kinds = bytes(found)
+        present = set(kinds)
         entries.note(kinds, present, where, self._raw, self._base)
         if dispatch.SLOW in present:
             residue += compress(where, kinds.translate(_cached_mask((dispatch.SLOW,))))
-        signal = present & entries.of_action[SIGNAL]
-        if signal:
-            chosen = kinds.translate(_cached_mask(tuple(sorted(signal))))
-            lines_of_graphs = list(compress(lines, chosen))
-            seconds = (
-                list(map(self._second_text, lines_of_graphs))
-                if self._long
-                else list(compress(compress(self._heads, mask), chosen))
-            )
-            hits.update(self._replays.take(lines_of_graphs, seconds, list(compress(where, chosen)), self._base))
         self._check(lines, where, kinds, present, hits)
+        return new
 
     def _service(
         self,
