@@ -110,6 +110,7 @@ class Scanner:
         )
         self._repeats: dict[bytes, _Repeated] = {}
         self._known_errors: dict[tuple[bytes, bytes], _KnownError] = {}
+        self._open_clusters: list[Cluster] = []  # whose first line has no stamp, nor any line after it in its block
 
     # -- one block ---------------------------------------------------------------------------------------------
 
@@ -125,6 +126,7 @@ class Scanner:
         self._walked, self._walked_stamp = -1, self._before_block
         self._heads = list(map(self._head, lines))
         codes = self._codes = bytes(map(self._head_code, self._heads))
+        self._close_clusters()
         number = len(lines)
         present = set(codes)
         hits: set[int] = set()
@@ -165,11 +167,17 @@ class Scanner:
             and line[self._o + 8 : self._o + 9].isalpha()
         )
 
+    def _close_clusters(self) -> None:
+        stamp = self._first_stamp(range(len(self._raw))) if self._open_clusters else None
+        if stamp is not None:
+            for cluster in self._open_clusters:
+                cluster.close(stamp)
+            self._open_clusters.clear()
+
     def _finish_block(self, number: int) -> None:
         segment = self.segment
-        if segment.first_us is None:
-            stamp = self._first_stamp(range(number))
-            segment.first_us = stamp[0] if stamp is not None else None
+        if segment.first_stamp is None:
+            segment.first_stamp = self._first_stamp(range(number))
         segment.last_stamp = self._first_stamp(range(number - 1, -1, -1)) or segment.last_stamp
         segment.lines += number
         if len(segment.clusters) > 2 * MAX_CLUSTERS:
@@ -451,6 +459,12 @@ class Scanner:
             text = line.text.decode("utf-8", "replace")[:TEXT_KEPT]
             cluster = segment.clusters[(pid, key)] = Cluster(line.form, line.level or "ERROR", line.module, text)
             cluster.first = place
+            if cluster.is_open:
+                following = self._first_stamp(range(index + 1, len(self._raw)))
+                if following is not None:
+                    cluster.close(following)
+                else:
+                    self._open_clusters.append(cluster)
         cluster.count += 1
         cluster.last = place
         self._remember(index, line, pid, key)
