@@ -221,6 +221,29 @@ def test_a_diagnosis_that_does_not_know_the_stage_is_refused(kb) -> None:
     assert "layer" in done.err
 
 
+def test_a_title_of_colour_codes_alone_is_none(kb) -> None:
+    identity = record(kb, "--title", "\x1b[31m \x1b[0m")
+    assert kb("show", identity).out.startswith(f"## {identity} — QuaggaError: stripe table")
+    assert kb("check").code == 0
+
+
+@pytest.mark.parametrize("symptom", ["\x1b[31m\x1b[0m", " \n\t\n", "\r\n\u2028"])
+def test_a_symptom_without_text_is_none(kb, symptom: str) -> None:
+    done = kb("record", *FIELDS, "--symptom", symptom)
+    assert done.code == 2
+    assert "missing: symptom" in done.err
+    assert not kb.folder.exists()
+
+
+@pytest.mark.parametrize("part", ["stage", "layer", "owner"])
+def test_a_diagnosis_with_a_word_that_is_not_agreed_is_refused(kb, part: str) -> None:
+    odd = {**DIAGNOSIS, part: {**DIAGNOSIS[part], "value": "kapture\n## x"}}  # type: ignore[dict-item]
+    done = kb("record", "--from", "-", "--symptom", STACK, stdin=json.dumps(odd))
+    assert done.code == 2
+    assert f"not recorded; {part} 'kapture" in done.err
+    assert not kb.folder.exists()
+
+
 def test_confirmed_needs_a_verification_or_a_source(kb) -> None:
     arguments = ["record", "--from", "-", "--status", "confirmed"]
     done = kb(*arguments, stdin=json.dumps(DIAGNOSIS))
