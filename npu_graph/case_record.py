@@ -24,6 +24,7 @@ from npu_graph.case_format import (
 )
 from npu_graph.case_store import append_case, new_case_id, replace_case, today
 from npu_graph.cases import find_case, read_cases, similar_cases
+from npu_graph.diagnosis.reading import clean_line as read_line
 from npu_graph.patterns import ID_FORM as PATTERN_ID
 from npu_graph.patterns import KNOWN_FROM, Pattern, load_patterns, match_patterns
 from npu_graph.redaction import Redactor
@@ -257,7 +258,13 @@ def _environment(environment: Mapping[str, Any]) -> str:
 def _title_from(symptom: str) -> str:
     lines = [line.strip() for line in symptom.split("\n") if line.strip()]
     errors = [line for line in lines if "Error" in line or "error code" in line or "rror:" in line]
-    return clean_line((errors[-1:] or lines[:1] or [""])[0], 120)
+    return clean_line(without_log_prefix((errors[-1:] or lines[:1] or [""])[0]), 120)
+
+
+def without_log_prefix(line: str) -> str:
+    """Return a line as its program wrote it: no process, time and place of the logger in front."""
+    cleaned = read_line(1, line)
+    return (cleaned[0].text.strip() if cleaned else "") or line
 
 
 def _folded(symptom: str) -> list[str]:
