@@ -42,6 +42,8 @@ class FileLock:
         deadline = time.monotonic() + self._wait_seconds
         seen, since = "", time.monotonic()
         while not self._try_take():
+            if self.path.is_dir():
+                raise cli.CommandError(f"{self.path} is a folder where a lock file goes; remove it", cli.ABSENT)
             owner = self._read(self.path)
             now = time.monotonic()
             if owner != seen:

@@ -363,6 +363,15 @@ def test_the_lock_of_a_living_owner_is_waited_for_and_the_error_names_the_file(t
         pass
 
 
+def test_a_folder_in_the_locks_place_is_named_at_once(tmp_path: Path) -> None:
+    (tmp_path / ".history.lock").mkdir()
+    started = time.monotonic()
+    with pytest.raises(cli.CommandError, match="is a folder where a lock file goes") as caught:
+        append_case(tmp_path, make_case(1))
+    assert caught.value.exit_code == cli.ABSENT
+    assert time.monotonic() - started < 5
+
+
 def test_a_stale_breaker_does_not_block_for_ever(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("garbage", encoding="utf-8")
     breaker = tmp_path / "lock.break"
