@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import secrets
 import socket
+import stat
 import time
 from pathlib import Path
 from types import TracebackType
@@ -40,6 +42,8 @@ class FileLock:
         deadline = time.monotonic() + self._wait_seconds
         seen, since = "", time.monotonic()
         while not self._try_take():
+            if self.path.is_dir():
+                raise cli.CommandError(f"{self.path} is a folder where a lock file goes; remove it", cli.ABSENT)
             owner = self._read(self.path)
             now = time.monotonic()
             if owner != seen:
@@ -113,7 +117,7 @@ class FileLock:
     @staticmethod
     def _read(path: Path) -> str:
         try:
-            return path.read_text(encoding="utf-8", errors="replace")[:400]
+            return read_plain(path, 400).decode("utf-8", "replace")
         except OSError:
             return ""
 
@@ -131,6 +135,22 @@ def _owner_is_gone(owner: str) -> bool:
     except (OSError, OverflowError):
         return False
     return False
+
+
+def read_plain(path: Path, limit: int) -> bytes:
+    """Read the start of a plain file; anything else is an error, for a pipe in its place would block for ever.
+
+    Args:
+        path: the file.
+        limit: how many bytes at most.
+
+    Raises:
+        OSError: it is not there, cannot be read, or is a folder, pipe, socket or device.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    with path.open("rb") as source:
+        return source.read(limit)
 
 
 def write_atomically(path: Path, data: bytes, durable: bool = True) -> None:
