@@ -551,7 +551,7 @@ def wait_until(holds: Callable[[], bool], seconds: float = 10) -> None:
 
 
 class TestLongWork:
-    SLOW = {"text": "\n".join(f"error code is 10702{index % 10} in step {index}" for index in range(40_000))}
+    SLOW = {"text": "\n".join(f"error code is 10702{index % 10} in step {index}" for index in range(55_000))}
 
     def test_a_cancelled_call_is_ended_and_not_answered(self, legacy: Client) -> None:
         legacy.send(
@@ -648,6 +648,7 @@ class TestLongWork:
                 break
             seen.append(message["params"]["progress"])
             assert message["params"]["progressToken"] == "p"
+        assert seen
         assert seen == sorted(set(seen))
 
     def test_the_end_of_input_ends_the_server(self, client: Client) -> None:
