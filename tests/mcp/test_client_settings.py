@@ -159,7 +159,7 @@ class TestCodex:
     def test_it_reads_the_time_outs_of_the_entry(self, agent: Agent) -> None:
         (server,) = json.loads(agent.run("mcp", "list", "--json"))
         assert (server["name"], server["enabled"]) == ("npu-graph", True)
-        assert (server["startup_timeout_sec"], server["tool_timeout_sec"]) == (10, 300)
+        assert (server["startup_timeout_sec"], server["tool_timeout_sec"]) == (30, 300)
 
     def test_it_lists_every_tool(self, agent: Agent) -> None:
         process = agent.start("app-server")
