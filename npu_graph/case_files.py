@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from npu_graph.case_format import ID_FORM, Entry, Parsed, parse_cases
+from npu_graph.cli import open_file
 from npu_graph.patterns import Problem
 
 HISTORY_FILE = "history.md"
@@ -49,7 +50,7 @@ def knowledge_folder_of(file: Path) -> Path:
 def read_case_file(path: Path) -> Parsed:
     """Read one case file: at most one entry, and what is wrong with it."""
     try:
-        with path.open("rb") as source:
+        with open_file(path) as source:
             data = source.read(MAX_CASE_BYTES + 1)
     except OSError as error:
         return Parsed([], [Problem(str(path), 0, f"cannot be read: {error.strerror or type(error).__name__}")])
@@ -76,7 +77,7 @@ def read_history(folder: Path) -> Parsed:
     """Read history.md itself: what people see."""
     path = folder / HISTORY_FILE
     try:
-        with path.open("rb") as source:
+        with open_file(path) as source:
             data = source.read(MAX_HISTORY_BYTES)
     except FileNotFoundError:
         return Parsed([], [])
@@ -88,7 +89,7 @@ def read_history(folder: Path) -> Parsed:
 def has_hand_written_entries(folder: Path) -> bool:
     """Say whether history.md may hold entries that no case file has: its body is not as kb.py wrote it."""
     try:
-        with (folder / HISTORY_FILE).open("rb") as source:
+        with open_file(folder / HISTORY_FILE) as source:
             head = source.read(TOP_BYTES)
             source.seek(0, 2)
             size = source.tell()
