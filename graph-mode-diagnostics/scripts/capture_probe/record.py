@@ -236,8 +236,8 @@ def _failed(target: Target, error: BaseException, run: Run) -> cli.CommandError:
     place = run.operators[-1].place if run.operators else None
     frames = _user_frames(error)
     place = frames[0] if frames else place
-    where = f"{place.file}:{place.line}" if place else "no line"
+    where = f" near {place.file}:{place.line}" if place else ""
     reason = cli.one_line(f"{type(error).__name__}: {error}", 200)
     return cli.CommandError(
-        f"{target.name} fails in eager mode near {where}: {reason}; make it run eagerly first", cli.NO_INPUT
+        f"{target.name} fails in eager mode{where}: {reason}; make it run eagerly first", cli.NO_INPUT
     )
