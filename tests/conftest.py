@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any, Callable, Sequence
@@ -9,6 +10,8 @@ from typing import Any, Callable, Sequence
 import pytest
 
 HERE = Path(__file__).resolve().parent
+# A measurement of coverage has a Python of its own that scripts are started with.
+sys.executable = os.environ.get("NPU_GRAPH_COVERAGE_PYTHON", sys.executable)
 sys.path[:0] = [str(HERE.parent), str(HERE), str(HERE / "mcp")]
 
 

@@ -112,7 +112,9 @@ def test_from_a_read_only_copy_with_spaces_in_its_path() -> None:
     with tempfile.TemporaryDirectory(prefix="read only ") as folder:
         copy = Path(folder) / "my skills" / "npu-graph-skill"
         shutil.copytree(
-            ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv*", "tests", "__pycache__", ".*_cache", "shared")
+            ROOT,
+            copy,
+            ignore=shutil.ignore_patterns(".git", ".venv*", ".npm-*", "tests", "__pycache__", ".*_cache", "shared"),
         )
         for path in [Path(folder), *Path(folder).rglob("*")]:
             path.chmod(0o555 if path.is_dir() else 0o444)

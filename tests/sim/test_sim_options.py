@@ -104,7 +104,7 @@ for n in sorted(glob.glob('logs/*/plog/*.log')): print('LOG', n); print(open(n).
 
 @sim
 def test_the_first_line_says_that_it_is_a_simulator_and_the_exit_code_is_the_scripts(simulator) -> None:
-    outcome = simulator.run(Script("import sys; print('ARGS', sys.argv[1:]); sys.exit(7)"))
+    outcome = simulator.run_fresh(Script("import sys; print('ARGS', sys.argv[1:]); sys.exit(7)"))
     assert outcome.code == 7
     assert outcome.err.startswith("npu_sim: results come from a simulator (CANN 9.1.0, Ascend910B2, 2 devices)")
 

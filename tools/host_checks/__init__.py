@@ -1,0 +1,1 @@
+"""What real agent hosts make of the bundle, without an account and without a model."""
