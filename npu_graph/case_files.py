@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from npu_graph.case_format import ID_FORM, Entry, Parsed, parse_cases
-from npu_graph.file_lock import read_plain
 from npu_graph.patterns import Problem
+from npu_graph.plain_files import read_plain
 
 HISTORY_FILE = "history.md"
 CASE_FOLDER = "cases"

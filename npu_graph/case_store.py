@@ -32,8 +32,9 @@ from npu_graph.case_files import (
     read_history,
 )
 from npu_graph.case_format import STATUSES, Case, Entry, clean_case, parse_cases, render_case
-from npu_graph.file_lock import FileLock, read_plain, replace_file, write_atomically
+from npu_graph.file_lock import FileLock, replace_file, write_atomically
 from npu_graph.patterns import PATTERN_FILE, STAGES
+from npu_graph.plain_files import read_plain
 
 LOCK_FILE = ".history.lock"
 _LEFTOVER = re.compile(r"\.tmp-[0-9a-f]{16}-.*")

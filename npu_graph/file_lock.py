@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import random
 import secrets
 import socket
-import stat
 import time
 from pathlib import Path
 from types import TracebackType
 
 from npu_graph import cli
+from npu_graph.plain_files import read_plain
 
 # The longest the holder of a lock may go without finishing; work under the lock takes milliseconds to seconds.
 STALE_SECONDS = 30.0
@@ -135,22 +134,6 @@ def _owner_is_gone(owner: str) -> bool:
     except (OSError, OverflowError):
         return False
     return False
-
-
-def read_plain(path: Path, limit: int) -> bytes:
-    """Read the start of a plain file; anything else is an error, for a pipe in its place would block for ever.
-
-    Args:
-        path: the file.
-        limit: how many bytes at most.
-
-    Raises:
-        OSError: it is not there, cannot be read, or is a folder, pipe, socket or device.
-    """
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(errno.EINVAL, "not a plain file", str(path))
-    with path.open("rb") as source:
-        return source.read(limit)
 
 
 def write_atomically(path: Path, data: bytes, durable: bool = True) -> None:
