@@ -66,6 +66,8 @@ def test_padding_is_a_cause_with_its_own_time(tmp_path: Path) -> None:
     graph = graph_steps(steps=12, size=64, duration=9_000)
     block = first_block(tmp_path, graph, eager_steps(steps=12, shapes="16,896;896,896"))
     rows = {row["cause"]: row for row in block["causes"]}
+    assert (block["padding"]["graph_size"], block["padding"]["eager_size"]) == (64, 16)
+    assert block["padding"]["padded_share"] == 0.75
     assert rows["padding"]["change_us"] == pytest.approx(block["kernels"] * 4.0)
     assert rows["padding"]["kind"] == "attribution"
     assert "kernel_time" not in rows
