@@ -168,6 +168,10 @@ def load_workload(target: str, script: str | None, backend: str, device: Device)
             raise cli.CommandError("the dict of the target needs callables 'eager' and 'capture'", cli.NO_INPUT)
         return Workload(made["eager"], made["capture"])
     if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
+        # A tensor is iterable too: taken apart, its rows would be measured as the arguments.
+        if not isinstance(made[1], (tuple, list)):
+            kind = type(made[1]).__name__
+            raise cli.CommandError(f"the target's arguments are a {kind}; return (call, (x,)), a tuple", cli.NO_INPUT)
         function, arguments = made[0], tuple(made[1])
     elif callable(made):
         function, arguments = made, ()

@@ -56,6 +56,10 @@ def broken():
 def odd():
     return 5
 
+def loose():
+    import torch
+    return torch.nn.Linear(8, 8), torch.ones(2, 8)
+
 def leaves():
     raise SystemExit(0)
 
@@ -145,6 +149,7 @@ def test_a_module_runs_through_torch_compile_on_the_cpu(targets: Path) -> None:
         ("module", 4, "needs torch_npu"),
         ("none", 3, "failed"),
         ("leaves", 3, "SystemExit"),
+        ("loose", 3, "(call, (x,))"),
     ],
 )
 def test_a_target_that_cannot_run_is_one_line(targets: Path, name: str, code: int, words: str) -> None:
