@@ -47,6 +47,8 @@ flash("BNSD", 1, 2, 4, 16)
 raises("keep_prob other than 1 is not simulated", lambda: flash("BNSD", 1, 2, 4, 16, keep_prob=0.5))
 raises("a sequence length out of range", lambda: flash(
     "TND", 4, 2, 16, actual_seq_qlen=torch.tensor([5]), actual_seq_kvlen=torch.tensor([4])))
+raises("aclnnRelu: Tensor not implemented for DT_COMPLEX64", lambda: torch.ops.aten.relu(x.to(torch.complex64)))
+raises("aclnnFlip: Tensor not implemented for DT_COMPLEX128", lambda: x.to(torch.complex128).flip(0))
 mla()
 torch.npu.synchronize()
 raises("AtbMLA with cache_mode other than krope_ctkv is not simulated", lambda: (
