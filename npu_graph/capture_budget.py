@@ -68,7 +68,8 @@ class Setup:
     """What a service is started with. `layers` counts the hidden layers of the whole model, `draft_layers`
     those of a draft.
 
-    `hdk` (driver package), `cann` and `vllm_ascend` are version texts or empty when unknown.
+    `hdk` (driver package), `cann` and `vllm_ascend` are version texts or empty when unknown. `xlite` is `full`, `decode`
+    or empty: vLLM-Ascend's xlite_graph_config.
     """
 
     layers: int
@@ -96,6 +97,7 @@ class Setup:
     compilation_mode: str = ""
     tp_aligned: bool = False
     max_capture_size: int = 0
+    xlite: str = ""
 
 
 class Check(NamedTuple):
@@ -184,6 +186,12 @@ def check_settings(setup: Setup) -> tuple[str, list[int], list[Check]]:
             Check("changed", "--enforce-eager switches graph mode off", f"{_PLATFORM} _update_compilation_modes")
         )
         mode = NONE
+    elif setup.xlite and mode != NONE:
+        becomes = NONE if setup.xlite == "full" and not setup.speculative_tokens else FULL_DECODE_ONLY
+        if becomes != mode:
+            text = f"xlite_graph_config turns {mode} into {becomes}"
+            checks.append(Check("changed", text, f"{_PLATFORM} _update_compilation_modes"))
+        mode = becomes
     if mode == FULL_AND_PIECEWISE and _prunes_itself(setup):
         checks.append(
             Check(
@@ -248,7 +256,7 @@ def _rejections(setup: Setup, mode: str, sizes: list[int]) -> list[Check]:
         checks.append(
             Check("rejected", text, "vllm-project/vllm-ascend main vllm_ascend/utils.py update_cudagraph_capture_sizes")
         )
-    if setup.pcp > 1 and not _prunes_itself(setup):
+    if setup.pcp > 1 and not _prunes_itself(setup) and setup.variables.get("VLLM_USE_V2_MODEL_RUNNER") != "1":
         text = "prefill context parallelism is refused by current vLLM-Ascend; set --prefill-context-parallel-size 1"
         checks.append(Check("rejected", text, f"{_PLATFORM} _validate_parallel_config"))
     return checks

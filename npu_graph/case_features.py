@@ -69,13 +69,20 @@ _CODE = re.compile(
     r"(?<![0-9A-Za-z.])(1(?:0[07]|4[58]|61)\d{3}|2(?:0[07]|45)\d{3}|3(?:00|45|61)\d{3}|5(?:0[07]|45|61|74)\d{3}"
     r"|ERR\d{5}|E[A-Z0-9]\d{4}|0x0?7[0-9a-fA-F]{6})(?![0-9A-Za-z])"
 )
+# A bare number is a code where the line says so before it, or begins with it; elsewhere it may be an order's number.
+_CODE_MARK = re.compile(r"err|code|fail|exception|\bret|码|错|报|抛|失败|返回", re.I)
 _ERROR_MARK = re.compile(
     r"\b\w{0,60}(?:Error|Exception|Warning)\b ?:|error code|\bE[A-Z0-9]\d{4}\b|failed|Assert|ERR\d{5}|not support"
     r"|out of (?:range|memory)|失败|错误|报错",
 )
-_PATH = re.compile(r"(?:[A-Za-z]:)?(?:[\w.~+#-]{0,100}[/\\]){1,30}([\w.+-]{0,120})")
+_PATH = re.compile(r"(?:\b[A-Za-z]:)?(?:[\w.~+#-]{0,100}[/\\]){1,30}([\w.+-]{0,120})")
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|(?<![A-Za-z_0-9])\d+(?:[.:,-]\d+)*")
 _PLACEHOLDER = re.compile(r"\[[a-z]+(?:-[a-z]+)*-\d+\]")
+# What kubectl, docker and journald put in front of every line.
+_LOG_TIME = re.compile(
+    r"^\s{0,8}(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\s(?:std(?:out|err) [FP] )?"
+    r"|[A-Z][a-z]{2}\s{1,2}\d{1,2} \d\d:\d\d:\d\d \S{1,80} [\w./-]{1,60}(?:\[\d{1,8}\])?: )"
+)
 _LOG_PREFIX = re.compile(
     r"^(?:\s{0,8}>\s?)?(?:\([A-Za-z][\w ]{0,60}(?:pid=|ip=)?[^)\n]{0,60}\)\s{0,4})?"
     r"(?:\[(?:rank|tp|dp|pp|ep|pid: ?)?#?[\w# :,.-]{0,40}\]:?\s{0,4}){0,4}"
@@ -102,7 +109,8 @@ def text_features(text: str, codes: Iterable[str] = (), functions: Iterable[str]
             break
         _add_line(features, line[:2000])
     for code in codes:
-        _add_code(features, str(code))
+        if "c:" + str(code).lower() not in features:  # how the text itself states it counts
+            _add_code(features, str(code))
     for function in functions:
         _add_function(features, str(function))
     return features
@@ -146,14 +154,14 @@ def score(query: Features, case: CaseFeatures) -> float:
         # A line typed in to search is no line of any case; in a report of several lines each one counts.
         asked -= query[lines[0]]
     from_query = mass_asked / asked * mass_asked / (mass_asked + 0.6) if asked else 0.0
-    return max(from_case, from_query)
+    return min(1.0, max(from_case, from_query))
 
 
 def fold_line(line: str) -> str:
     """Return a line without what differs between two runs: prefix, numbers, addresses, folders; lower case."""
-    folded = _PLACEHOLDER.sub("#", line)
+    folded = _PLACEHOLDER.sub("#", _LOG_TIME.sub("", line, count=1))
     folded = _NUMBER.sub("#", _PATH.sub(r"\1", folded))
-    folded = re.sub(r"#(?:[ :.,-]*#)+", "#", folded).lower()
+    folded = re.sub(r"(?<![\w)#])-#|#(?:[ :.,-]*#)+", "#", folded).lower()
     folded = _LOG_PREFIX.sub("", folded, count=1)
     return " ".join(folded.split())
 
@@ -168,8 +176,10 @@ def _add_line(features: Features, line: str) -> None:
         _add(features, f"r:{file}:{frame.group(2)}".lower(), GENERIC * 5 if generic else FRAME)
         _add_function(features, frame.group(2))
         return
-    for code in _CODE.findall(line):
-        _add_code(features, code)
+    for found in _CODE.finditer(line):
+        before = line[: found.start()]
+        stated = not found.group().isdigit() or not before.strip() or _CODE_MARK.search(before)
+        _add_code(features, found.group(), CODE if stated else IDENTIFIER)
     folded = fold_line(line)
     if folded in _GENERIC_LINES:
         return
@@ -186,8 +196,8 @@ def _add_line(features: Features, line: str) -> None:
             _add(features, "z:" + run[start : start + 2], CJK)
 
 
-def _add_code(features: Features, code: str) -> None:
-    _add(features, "c:" + code.lower(), GENERIC if code.upper() in _GENERIC_CODES else CODE)
+def _add_code(features: Features, code: str, weight: float = CODE) -> None:
+    _add(features, "c:" + code.lower(), GENERIC if code.upper() in _GENERIC_CODES else weight)
 
 
 def _add_function(features: Features, function: str) -> None:

@@ -18,7 +18,8 @@ from npu_graph.case_features import Features
 if TYPE_CHECKING:
     import sqlite3
 
-CACHE_VERSION = 1
+# Raised whenever the features of a text change: an older cache would look for other ones.
+CACHE_VERSION = 2
 # Of each case the heaviest features are indexed: enough to find it; the score is then taken from the case itself.
 INDEXED_FEATURES = 64
 QUERY_FEATURES = 160
@@ -31,8 +32,12 @@ SETTLED_NS = 2_500_000_000
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS doc (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, size INTEGER, mtime INTEGER);
 CREATE TABLE IF NOT EXISTS posting (feature INTEGER, doc INTEGER, PRIMARY KEY (feature, doc)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS folder (state INTEGER);
+CREATE TABLE IF NOT EXISTS folder (state INTEGER, thorough INTEGER);
 """
+# A cache of another form than _SCHEMA: as useless as a damaged one.
+_OTHER_FORM = ("no such", "no column", "has no", "values were supplied", "malformed")
+# How long a call with little time, or with all the time it needs, waits for another process that writes the cache.
+WAIT_BRIEFLY, WAIT = 0.05, 5.0
 
 
 class CaseIndex:
@@ -45,6 +50,15 @@ class CaseIndex:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._path = cache_folder() / f"cases-{CACHE_VERSION}-{_digest(str(folder.resolve()))}.db"
+
+    def discard(self) -> None:
+        """Throw the cache away; the next call builds it again.
+
+        Raises:
+            OSError: it cannot be deleted.
+        """
+        if self._path.exists():
+            self._path.unlink()
 
     def candidates(
         self,
@@ -70,11 +84,14 @@ class CaseIndex:
 
         try:
             return self._candidates(query, names, features_of, limit, seconds)
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError:
+        except sqlite3.DatabaseError as error:
+            is_busy = isinstance(error, sqlite3.OperationalError) and not any(
+                part in str(error) for part in _OTHER_FORM
+            )
+            if is_busy:
+                raise
             # Not a database, or a damaged one: throw it away and build it again.
-            self._path.unlink()
+            self.discard()
             return self._candidates(query, names, features_of, limit, seconds)
 
     def _candidates(
@@ -85,18 +102,19 @@ class CaseIndex:
         limit: int,
         seconds: float | None,
     ) -> list[str]:
-        with self._open() as connection:
+        with self._open(WAIT if seconds is None else WAIT_BRIEFLY) as connection:
             self._update(connection, names, features_of, seconds)
             return self._find(connection, query, limit)
 
     @contextlib.contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
+    def _open(self, wait: float) -> Iterator[sqlite3.Connection]:
         import sqlite3
 
-        connection = sqlite3.connect(str(self._path), timeout=2.0, isolation_level=None)
+        connection = sqlite3.connect(str(self._path), timeout=wait, isolation_level=None)
         try:
             connection.execute("PRAGMA synchronous=OFF")
-            connection.executescript(_SCHEMA)
+            if len(connection.execute("SELECT name FROM sqlite_master WHERE type='table'").fetchall()) < 3:
+                connection.executescript(_SCHEMA)
             yield connection
         finally:
             connection.close()
@@ -108,60 +126,77 @@ class CaseIndex:
         features_of: Callable[[Path], Features],
         seconds: float | None,
     ) -> None:
+        """Bring the index up to date: as far as there is time for new cases, or thoroughly when there is no limit.
+
+        With a limit only the names are compared: to ask for the state of 20,000 files takes too long. A case that was
+        edited in place is then found by its former features, and scored by its present ones.
+        """
         deadline = None if seconds is None else time.monotonic() + seconds
         state = self._folder.stat().st_mtime_ns
-        if connection.execute("SELECT state FROM folder").fetchone() == (state,):
-            # No case came or went. One that was edited in place is found by its former features and scored by its
-            # present ones, so that is no reason to look at every file.
+        known = connection.execute("SELECT state, thorough FROM folder").fetchone()
+        if known is not None and known[0] == state and (known[1] or deadline is not None):
             return
-        on_disk: dict[str, tuple[int, int]] = {}
         with os.scandir(str(self._folder)) as files:
-            for file in files:
-                if names(file.name):
-                    with contextlib.suppress(OSError):
-                        status = file.stat()
-                        on_disk[file.name] = (status.st_size, status.st_mtime_ns)
+            on_disk = {
+                file.name: _state_of(self._folder / file.name) if deadline is None else None
+                for file in files
+                if names(file.name)
+            }
         indexed = {name: (size, mtime) for name, size, mtime in connection.execute("SELECT name, size, mtime FROM doc")}
         gone = [name for name in indexed if name not in on_disk]
         # Newest first: when time runs out the latest cases are the ones that can be found.
-        stale = sorted((name for name, state in on_disk.items() if indexed.get(name) != state), reverse=True)
-        if len(gone) * 2 > len(indexed):
-            connection.execute("DELETE FROM doc")
-            connection.execute("DELETE FROM posting")
-            stale, gone = sorted(on_disk, reverse=True), []
-        if gone:
-            self._transact(
-                connection, lambda: connection.executemany("DELETE FROM doc WHERE name=?", [(n,) for n in gone])
-            )
-        for start in range(0, len(stale), BATCH):
-            if deadline is not None and time.monotonic() > deadline:
-                return
-            self._add(connection, stale[start : start + BATCH], on_disk, features_of, deadline)
-        if time.time_ns() - state > SETTLED_NS and (deadline is None or time.monotonic() < deadline):
-            connection.execute("DELETE FROM folder")
-            connection.execute("INSERT INTO folder VALUES (?)", (state,))
+        stale = sorted(
+            (name for name, seen in on_disk.items() if name not in indexed or (seen and indexed[name] != seen)),
+            reverse=True,
+        )
+        with contextlib.ExitStack() as unlocked:
+            if deadline is not None:
+                # Another process writes: it does this work, and what is indexed so far can be searched.
+                unlocked.enter_context(_unless_locked())
+            if len(gone) * 2 > len(indexed):
+                self._transact(connection, lambda: self._clear(connection))
+                stale = sorted(on_disk, reverse=True)
+            elif gone:
+                self._transact(
+                    connection, lambda: connection.executemany("DELETE FROM doc WHERE name=?", [(n,) for n in gone])
+                )
+            for start in range(0, len(stale), BATCH):
+                if deadline is not None and time.monotonic() > deadline:
+                    return
+                self._add(connection, stale[start : start + BATCH], features_of, deadline)
+            if time.time_ns() - state > SETTLED_NS and (deadline is None or time.monotonic() < deadline):
+                self._transact(connection, lambda: self._set_state(connection, state, deadline is None))
+
+    @staticmethod
+    def _clear(connection: sqlite3.Connection) -> None:
+        for table in ("doc", "posting", "folder"):
+            connection.execute(f"DELETE FROM {table}")
+
+    @staticmethod
+    def _set_state(connection: sqlite3.Connection, state: int, thorough: bool) -> None:
+        connection.execute("DELETE FROM folder")
+        connection.execute("INSERT INTO folder VALUES (?, ?)", (state, int(thorough)))
 
     def _add(
         self,
         connection: sqlite3.Connection,
         batch: list[str],
-        on_disk: dict[str, tuple[int, int]],
         features_of: Callable[[Path], Features],
         deadline: float | None,
     ) -> None:
-        ready: list[tuple[str, list[int]]] = []
+        ready: list[tuple[str, tuple[int, int], list[int]]] = []
         for name in batch:
             if deadline is not None and time.monotonic() > deadline:
                 break
-            ready.append((name, _hashes(features_of(self._folder / name), INDEXED_FEATURES)))
+            # The state first: a case that changes while it is read is read again the next time.
+            seen = _state_of(self._folder / name)
+            ready.append((name, seen, _hashes(features_of(self._folder / name), INDEXED_FEATURES)))
 
         def insert() -> None:
             rows: list[tuple[int, int]] = []
-            for name, hashes in ready:
+            for name, seen, hashes in ready:
                 connection.execute("DELETE FROM doc WHERE name=?", (name,))
-                cursor = connection.execute(
-                    "INSERT INTO doc (name, size, mtime) VALUES (?, ?, ?)", (name, *on_disk[name])
-                )
+                cursor = connection.execute("INSERT INTO doc (name, size, mtime) VALUES (?, ?, ?)", (name, *seen))
                 rows += [(value, int(cursor.lastrowid or 0)) for value in hashes]
             connection.executemany("INSERT OR IGNORE INTO posting VALUES (?, ?)", sorted(rows))
 
@@ -213,6 +248,27 @@ def cache_folder() -> Path:
     if not is_private:
         raise OSError(f"{folder} is not a private folder")
     return folder
+
+
+def _state_of(path: Path) -> tuple[int, int]:
+    """Return what changes when a file does; nothing that equals it when the file is gone."""
+    try:
+        status = path.stat()
+    except OSError:
+        return (-1, -1)
+    return (status.st_size, status.st_mtime_ns)
+
+
+@contextlib.contextmanager
+def _unless_locked() -> Iterator[None]:
+    """Give up quietly where another process holds the cache."""
+    import sqlite3
+
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):
+            raise
 
 
 def _hashes(features: Features, most: int) -> list[int]:

@@ -90,13 +90,18 @@ class FileLock:
         """Remove a stale lock. A second lock makes sure that only one process does, and only that owner's."""
         breaker = self.path.with_name(self.path.name + ".break")
         try:
-            os.close(os.open(str(breaker), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            handle = os.open(str(breaker), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
         except (FileExistsError, PermissionError):
             with contextlib.suppress(OSError):
-                if time.time() - breaker.stat().st_mtime > self._stale_seconds:
+                holder = self._read(breaker)
+                allowed = self._stale_seconds if holder else min(self._stale_seconds, UNSIGNED_SECONDS)
+                if _owner_is_gone(holder) or time.time() - breaker.stat().st_mtime > allowed:
                     breaker.unlink()
             time.sleep(random.uniform(0.001, 0.02))
             return
+        with contextlib.suppress(OSError):  # unsigned on a full disk: it is soon taken for stale, which is all right
+            os.write(handle, self._token.encode("utf-8"))
+        os.close(handle)
         try:
             if self._read(self.path) == owner:
                 with contextlib.suppress(OSError):

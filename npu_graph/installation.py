@@ -91,24 +91,30 @@ def put_in_place(bundle: Path, target: Path, version: str, dry_run: bool = False
     outcome = with_merged_patterns(outcome, bundle, target)
     moves = [step for step in outcome.steps if step.action not in ("unchanged", "kept")]
     if dry_run or (not moves and outcome.version_before == version):
-        return outcome._replace(remarks=remarks)
+        return outcome._replace(remarks=remarks + outcome.remarks)
     with workspace(target) as work:
         outcome, present = plan_target(target, shipped, version, fresh)
         outcome = with_merged_patterns(outcome, bundle, target)
         stage(bundle, target, work, outcome, shipped)
         swap(work, target, {path: entry.digest for path, entry in present.items() if holds_knowledge(path)})
-    return outcome._replace(remarks=remarks + settle(target))
+    return outcome._replace(remarks=remarks + outcome.remarks + settle(target))
 
 
 def with_merged_patterns(outcome: Outcome, bundle: Path, target: Path) -> Outcome:
     """Return the plan with the pattern file merged where the user and the bundle changed different entries.
 
-    Where both changed one entry the plan stays: the user's file is kept and the new one offered beside it.
+    Where both changed one entry the plan stays: the user's file is kept and the new one offered beside it, and a remark
+    names the entries.
     """
     offered = [step for step in outcome.steps if step.action == "conflict" and step.source == PATTERNS]
     merged = merged_patterns(bundle, target) if offered else None
-    if merged is None or merged.conflicts:
+    if merged is None:
         return outcome
+    if merged.conflicts:
+        entries = [heading.strip("# ") or "the text above the first entry" for heading in merged.conflicts]
+        return outcome._replace(
+            remarks=[f"{PATTERNS}: not merged, changed by you and by this version: {first_few(entries)}"]
+        )
     others = [step for step in outcome.steps if step not in offered and step.path != PATTERNS]
     return outcome._replace(steps=[*others, Step("merged", PATTERNS, MERGED, PATTERNS)])
 
@@ -116,7 +122,9 @@ def with_merged_patterns(outcome: Outcome, bundle: Path, target: Path) -> Outcom
 def merged_patterns(bundle: Path, target: Path) -> Merged | None:
     """Merge the pattern file of the bundle with the user's; None when the common ancestor is not there."""
     try:
-        texts = [(folder / PATTERNS).read_text(encoding="utf-8") for folder in (target / BASE_FOLDER, target, bundle)]
+        # utf-8-sig: an editor on Windows may have put a mark in front.
+        places = (target / BASE_FOLDER, target, bundle)
+        texts = [(folder / PATTERNS).read_text(encoding="utf-8-sig") for folder in places]
     except (OSError, UnicodeDecodeError):
         return None
     return merge_patterns(*texts)

@@ -18,11 +18,15 @@ class Merged(NamedTuple):
 def merge_patterns(base: str, mine: str, new: str) -> Merged:
     """Merge two descendants of `base` entry by entry.
 
+    Blank lines at the end of an entry do not count: an entry appended behind the last shipped one adds some to it.
+
     Args:
         base: the text as shipped before.
         mine: the text as the user has it.
         new: the text as shipped now; its order is kept.
     """
+    if any(_open_fence(text) for text in (base, mine, new)):
+        return Merged("", ["a fence is not closed"])
     sides = [_blocks(text) for text in (base, mine, new)]
     if any(len(blocks) != len(dict(blocks)) for blocks in sides):
         return Merged("", ["a heading stands twice"])
@@ -31,9 +35,9 @@ def merge_patterns(base: str, mine: str, new: str) -> Merged:
     conflicts: list[str] = []
     for key, block in sides[2]:
         before, local = old.get(key), ours.get(key)
-        if local in (before, block):
+        if _same(local, before) or _same(local, block):
             result.append((key, block))
-        elif block == before:
+        elif _same(block, before):
             if local is not None:
                 result.append((key, local))
         else:
@@ -42,11 +46,25 @@ def merge_patterns(base: str, mine: str, new: str) -> Merged:
         if key in theirs:
             continue
         if key in old:
-            if local != old[key]:
+            if not _same(local, old[key]):
                 conflicts.append(key)
         else:
             result.insert(_place_after(key, [name for name, _ in sides[1]], [name for name, _ in result]), (key, local))
-    return Merged("".join(block for _, block in result), conflicts)
+    return Merged(_joined([block for _, block in result]), conflicts)
+
+
+def _same(one: str | None, other: str | None) -> bool:
+    return (one is None) == (other is None) and (one or "").rstrip() == (other or "").rstrip()
+
+
+def _joined(blocks: list[str]) -> str:
+    """Join entries with a blank line between two."""
+    parts = [block if block.endswith("\n\n") or not block else block.rstrip("\n") + "\n\n" for block in blocks[:-1]]
+    return "".join(parts + blocks[-1:])
+
+
+def _open_fence(text: str) -> bool:
+    return sum(line.startswith("```") for line in text.splitlines()) % 2 == 1
 
 
 def _blocks(text: str) -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ ID_GROUPS = {
     "accuracy": "ACC",
     "performance": "PERF",
     "env": "ENV",
-    "not_graph": "NOT",
+    "not_graph": "ENV",
     "unknown": "ENV",
 }
 # A team's own patterns count from here, so that no shipped one ever gets the same id.

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
 
-from npu_graph.regex_safety import needed_literal, regex_problem
+from npu_graph.regex_safety import needed_literals, regex_problem
 
 PATTERN_FILE = "known-patterns.md"
 STAGES = (
@@ -294,7 +294,7 @@ def lower(text: str) -> str:
 
 
 class _Searcher:
-    """Finds expressions in one report; an expression is compiled only when its literal occurs."""
+    """Finds expressions in one report; an expression is compiled only when a text that it needs occurs."""
 
     def __init__(self, lowered: str, text: str, line_of: Sequence[int]) -> None:
         self.lowered = lowered
@@ -303,8 +303,8 @@ class _Searcher:
 
     def find(self, expression: str) -> tuple[int, str, str] | None:
         """Return (input line, line as written, lower-cased line) of the first match, or None."""
-        literal = needed_literal(expression)
-        if literal and literal not in self.lowered:
+        literals = needed_literals(expression)
+        if literals and not any(literal in self.lowered for literal in literals):
             return None
         found = re.search(expression, self.lowered, re.ASCII)
         if found is None:

@@ -74,7 +74,6 @@ _MODEL_SEGMENTS = _words("model models weight weights checkpoint checkpoints ckp
 _SOURCE_SEGMENTS = _words("site-packages dist-packages torch_npu vllm_ascend opp csrc")
 _WEIGHT_ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".ckpt", ".om", ".onnx")
 _SOURCE_ENDINGS = (".py", ".cpp", ".cc", ".h", ".hpp", ".ts", ".so", ".c", ".md", ".log", ".txt", ".sh", ".json")
-_PLACEHOLDER = re.compile(r"\[?[a-z]+(?:-[a-z]+)*-\d+\]?")
 
 
 def _keep_nothing(found: re.Match[str]) -> bool:
@@ -94,6 +93,11 @@ def _keep_unmixed(found: re.Match[str]) -> bool:
     """Keep `token: tokenizer.eos` and `tokens=4096`: a real token mixes letters and digits."""
     value = found.group("v")
     return not (any(c.isdigit() for c in value) and any(c.isalpha() for c in value))
+
+
+def _keep_plain_word(found: re.Match[str]) -> bool:
+    """Keep `password is required`: what people give away has a digit or a sign in it."""
+    return _keep_empty(found) or found.group("v").rstrip(".:!)").isalpha()
 
 
 def _keep_version(found: re.Match[str]) -> bool:
@@ -150,9 +154,9 @@ def _rule(kind: str, why: str, expression: str, keep: Keep = _keep_nothing, flag
     return Rule(kind, why, re.compile(expression, flags), keep)
 
 
-_VALUE = r"(?:\"(?P<q>[^\"\n]{1,300})\"|'[^'\n]{1,300}'|[^\s,;\"'&<>)\]}]{1,300})"
+_VALUE = r"(?:\"(?P<q>(?:[^\"\\\n]|\\.){1,300})\"|'[^'\n]{1,300}'|[^\s,;\"'&<>)\]}]{1,300})"
 _SECRET_NAME = (
-    r"(?:password|passwd|passphrase|pwd|secret|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key|credentials?"
+    r"(?:password|passwd|passphrase|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key|credentials?"
     r"|密码|口令|密钥)"
 )
 # Order matters: the widest secret first, so that a later rule sees a placeholder rather than half a secret.
@@ -183,6 +187,52 @@ RULES = (
         r"|npm_[A-Za-z0-9]{30,60}|ms-[0-9a-f]{8}-[0-9a-f-]{20,40}|eyJ[\w-]{8,2000}\.[\w-]{8,4000}(?:\.[\w-]{0,2000})?)",
     ),
     _rule(
+        "authorization",
+        "a cookie is a session",
+        r"\b(?:set-)?cookie[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?P<v>[\w-]{1,80}=[^\n\"']{1,2000})",
+        flags=re.I,
+    ),
+    _rule(
+        "token",
+        "a public key and its comment name their owner",
+        r"\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-[\w-]{1,30})\s{1,3}"
+        r"(?P<v>AAAA[A-Za-z0-9+/=]{16,4000}(?:\s[^\s@]{1,64}@[\w.-]{1,100})?)",
+    ),
+    _rule(
+        "secret",
+        "signed links to object stores",
+        r"[?&][\w-]{0,30}(?:signature|sig|secret|credential|auth|key)=(?P<v>[^&\s\"'<>]{6,1000})",
+        _keep_empty,
+        re.I,
+    ),
+    _rule(
+        "secret",
+        "user and password of a curl, docker, sshpass or mysql command line",
+        r"\bcurl\s[^\n;|&]{0,200}?(?<=\s)(?:-u|--user|--proxy-user)[\s=]{1,3}[\"']?(?P<v>[^\s:\"']{1,64}:(?!//)[^\s\"']{1,200})",
+    ),
+    _rule(
+        "secret",
+        "the same",
+        r"\b(?:(?:docker|podman|nerdctl|oras|registry)\s{1,3}login\s[^\n;|&]{0,200}?(?<=\s)-p\s{0,3}|sshpass\s{1,3}-p\s{0,3}"
+        r"|mysql(?:dump)?\s[^\n;|&]{0,200}?(?<=\s)-p)(?P<v>" + _VALUE + ")",
+        _keep_empty,
+    ),
+    _rule(
+        "user",
+        "the same",
+        r"\b(?:docker|podman|nerdctl|oras|registry)\s{1,3}login\s[^\n;|&]{0,200}?(?<=\s)(?:-u|--username)[\s=]{1,3}[\"']?"
+        r"(?P<v>[^\s\"']{1,64})",
+        _keep_public_user,
+    ),
+    _rule(
+        "secret",
+        "netrc files, and prose that names a password",
+        r"(?:\blogin\s{1,3}\S{1,80}\s{1,3}password\s{1,3}|\b(?:password|passwd|passphrase)\s{1,3}is\s{1,3}"
+        r"|(?:密码|口令|密钥)\s{0,3}[为是]\s{0,3})[\"']?(?P<v>[^\s,;\"'，。；]{4,200})",
+        _keep_plain_word,
+        re.I,
+    ),
+    _rule(
         "secret",
         "environment dumps and configuration files hold passwords and keys by name",
         _SECRET_NAME + r"[\"']?\s{0,3}[:=：]\s{0,3}(?P<v>" + _VALUE + ")",
@@ -206,7 +256,7 @@ RULES = (
     _rule(
         "secret",
         "cloud access and secret key",
-        r"\b(?:ak|sk)\s{0,3}[:=]\s{0,3}[\"']?(?P<v>[A-Za-z0-9]{16,80})",
+        r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]{1,20}[_-]){0,3}(?:ak|sk)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?P<v>[A-Za-z0-9]{16,80})",
         flags=re.I,
     ),
     _rule(
@@ -222,6 +272,12 @@ RULES = (
     ),
     _rule("user-host", "ssh command lines", r"\bssh\s[^\n@]{0,60}?(?P<v>[\w-]{1,32}@[A-Za-z0-9][A-Za-z0-9.-]{0,62})"),
     _rule("mac", "a network card's address", r"(?<![\w:])(?P<v>[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5})(?![\w:])"),
+    _rule(
+        "mac",
+        "the same, as Windows writes it; a date has no letters",
+        r"(?<![\w-])(?P<v>[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5})(?![\w-])",
+        lambda found: not any(c.isalpha() for c in found.group("v")),
+    ),
     _rule(
         "ip",
         "addresses of cluster nodes; releases of drivers stay",
@@ -252,6 +308,19 @@ RULES = (
     ),
     _rule(
         "user",
+        "on Windows the name may have blanks",
+        r"\b[A-Za-z]:[\\/]{1,2}Users[\\/]{1,2}(?P<v>[^\\/:\"'<>|,;()\[\]\n]{1,64})(?=[\\/])",
+        lambda found: found.group("v") in ("Shared", "Public"),
+    ),
+    _rule(
+        "user",
+        "the kernel's and the scheduler's way to name an account",
+        r"\buser\s{1,3}(?P<v>[A-Za-z_][\w.-]{1,31})\s{0,3}\((?:uid|id)\b",
+        _keep_public_user,
+        re.I,
+    ),
+    _rule(
+        "user",
         "the first folder under a home directory is a person",
         r"(?:/home/|/Users/|\b[A-Za-z]:[\\/]{1,2}Users[\\/]{1,2})(?P<v>[^\s/\\:\"'<>|,;()\[\]]{1,64})",
         lambda found: found.group("v") in ("Shared", "Public"),
@@ -269,6 +338,13 @@ RULES = (
         "host, node and pod names by their label",
         r"(?:\b(?:host[_-]?name|host|node[_-]?name|node|pod|master_addr|ray_head)[\"']?|主机名?|节点名?)\s{0,3}[:=：]\s{0,3}[\"']?"
         r"(?P<v>[A-Za-z0-9][\w.-]{1,100})",
+        _keep_generic_host,
+        re.I,
+    ),
+    _rule(
+        "host",
+        "the same in brackets, as the logs of CANN write it",
+        r"\b(?:host[_-]?name|node[_-]?name|server[_-]?(?:id|name))\[(?P<v>[A-Za-z0-9][\w.-]{1,100})\]",
         _keep_generic_host,
         re.I,
     ),
@@ -302,6 +378,7 @@ RULES = (
     ),
 )
 KINDS = tuple(dict.fromkeys(rule.kind for rule in RULES)) + ("own-name",)
+_PLACEHOLDER = re.compile(rf"(?:{'|'.join(KINDS)})-\d+")
 
 
 class Redactor:
@@ -331,7 +408,7 @@ class Redactor:
         done, line = 0, 1
         for found in rule.expression.finditer(text):
             value = found.group("v")
-            if _PLACEHOLDER.fullmatch(value.strip("\"'")) or rule.keep(found):
+            if _is_placeholder(found) or rule.keep(found):
                 continue
             start, end = found.span("v")
             if value[:1] in "\"'" and value[:1] == value[-1:] and len(value) > 2:
@@ -350,6 +427,15 @@ class Redactor:
             self._used[kind] = self._used.get(kind, 0) + 1
             self._placeholders[kind, value] = f"[{kind}-{self._used[kind]}]"
         return self._placeholders[kind, value]
+
+
+def _is_placeholder(found: re.Match[str]) -> bool:
+    """Say whether an earlier rule made this value; a machine may be called host-3, but not [host-3]."""
+    value = found.group("v").strip("\"'")
+    inside = value[1:].rstrip("]") if value.startswith("[") else value
+    start, end = found.span("v")
+    bracketed = value.startswith("[") or (found.string[start - 1 : start] == "[" and found.string[end : end + 1] == "]")
+    return bracketed and _PLACEHOLDER.fullmatch(inside) is not None
 
 
 def redact(text: str, own_names: Iterable[str] = ()) -> tuple[str, list[Finding]]:

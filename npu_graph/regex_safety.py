@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 import sys
@@ -88,15 +89,18 @@ def _has_upper_literal(expression: str) -> bool:
     return False
 
 
-def needed_literal(expression: str) -> str:
-    """Return the longest text that every match must contain, or '' when none is certain.
+# A few hundred expressions are asked for again at every report that one process diagnoses.
+@functools.lru_cache(maxsize=4096)
+def needed_literals(expression: str) -> tuple[str, ...]:
+    """Return texts of which every match must contain one (the longest of each branch), or () when none is certain.
 
-    Used to skip an expression without compiling it. Errs towards ''.
+    Used to skip an expression without compiling it. Errs towards ().
     """
-    runs: list[str] = [""]
+    branches: list[list[str]] = [[""]]
     depth = 0
     index = 0
     while index < len(expression):
+        runs = branches[-1]
         character = expression[index]
         literal = ""
         if character == "\\" and index + 1 < len(expression):
@@ -111,7 +115,7 @@ def needed_literal(expression: str) -> str:
         elif character == ")":
             depth -= 1
         elif character == "|" and depth == 0:
-            return ""
+            branches.append([""])
         elif character in "?*{":
             runs[-1] = runs[-1][:-1]
             if character == "{":
@@ -123,7 +127,8 @@ def needed_literal(expression: str) -> str:
         elif runs[-1]:
             runs.append("")
         index += 1
-    return max(runs, key=len)
+    longest = tuple(max(runs, key=len) for runs in branches)
+    return longest if all(longest) else ()
 
 
 def _skip_set(expression: str, start: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -34,6 +35,9 @@ _OPTIONS = {
 _FLAGS = {"--enforce-eager": "enforce_eager", "--enable-expert-parallel": "expert_parallel", "-ep": "expert_parallel"}
 _LIST_OPTION = "--cudagraph-capture-sizes"
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,99})=(.*)", re.DOTALL)
+# What is quoted already (to the end when its quote is missing), or a brace that begins a word or a value.
+_QUOTED_OR_BRACE = re.compile(r"""'[^']*(?:'|\Z)|"(?:\\.|[^"\\])*(?:"|\\?\Z)|(?<=[\s=])\{""", re.DOTALL)
+_DECODER = json.JSONDecoder()
 _MAX_COMMAND = 200_000
 _MAX_CONFIG = 4 << 20
 
@@ -49,7 +53,7 @@ def read_command(text: str) -> dict[str, Any]:
     """
     if len(text) > _MAX_COMMAND:
         raise cli.CommandError("the command is too long; give one command line")
-    joined = text.replace("\\\r\n", " ").replace("\\\n", " ")
+    joined = _quote_json(text.replace("\\\r\n", " ").replace("\\\n", " "))
     try:
         words = shlex.split(joined, comments=True)
     except ValueError as error:
@@ -61,6 +65,25 @@ def read_command(text: str) -> dict[str, Any]:
     _apply_json(settings)
     _apply_model(words, settings)
     return settings
+
+
+def _quote_json(text: str) -> str:
+    """Quote JSON objects that stand bare after an option: pasted through a shell, a command has lost their quotes."""
+    pieces: list[str] = []
+    at = 0
+    while True:
+        found = _QUOTED_OR_BRACE.search(text, at)
+        if not found:
+            return "".join([*pieces, text[at:]])
+        end = found.end()
+        if found.group() == "{":
+            with contextlib.suppress(ValueError, RecursionError):
+                _, end = _DECODER.raw_decode(text, found.start())
+            bare = text[found.start() : end]
+            pieces += [text[at : found.start()], shlex.quote(bare) if len(bare) > 1 else bare]
+        else:
+            pieces.append(text[at:end])
+        at = end
 
 
 def _variables(words: list[str]) -> dict[str, str]:
@@ -156,6 +179,9 @@ def _apply_json(settings: dict[str, Any]) -> None:
     tokens = speculative.get("num_speculative_tokens")
     if isinstance(tokens, int) and tokens > 0:
         settings["speculative_tokens"] = tokens
+    xlite = additional.get("xlite_graph_config")
+    if isinstance(xlite, dict) and xlite.get("enabled"):
+        settings["xlite"] = "full" if xlite.get("full_mode") else "decode"
     if additional.get("multistream_overlap_shared_expert"):
         settings["shared_expert_stream"] = True
 

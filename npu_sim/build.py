@@ -7,6 +7,7 @@ wheel never meets stale libraries. Objects are shared by all CANN versions; link
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import importlib.machinery
 import importlib.metadata
@@ -19,7 +20,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from npu_graph import cli
@@ -146,10 +147,26 @@ def _key(wheel: Wheel, flags: Sequence[str]) -> str:
 
 
 def _once(folder: Path, make):  # type: ignore[no-untyped-def]
-    """Return `folder`, made by `make` in a temporary folder and renamed, so that two builders never mix."""
+    """Return `folder`, made by `make` in a temporary folder and renamed; a second builder waits for the first."""
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(folder.parent / f"{folder.name}.lock"):
+        if folder.is_dir():
+            return folder
+        return _make(folder, make)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        # A file system without locks: both build, and the rename keeps them apart.
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _make(folder: Path, make):  # type: ignore[no-untyped-def]
     with tempfile.TemporaryDirectory(prefix=folder.name + ".", dir=folder.parent) as scratch:
         work = Path(scratch) / "new"
         work.mkdir()

@@ -25,6 +25,7 @@ EXAMPLES = (
     "python3 npu_sim/run.py --cann 8.5.0 --defer --fail aclmdlRIExecuteAsync:507011@2 repro.py",
 )
 FAIL_RULE = re.compile(r"^[A-Za-z_]\w{0,80}:\d{1,9}(@\d{1,9}\+?)?$")
+HANG_RULE = re.compile(r"^([A-Za-z_]\w{0,80})((?:@\d{1,9}\+?)?)$")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -39,6 +40,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--streams", type=int, default=2048, help="streams the driver has (default 2048)")
     parser.add_argument("--queues", type=int, help="SQ/CQ pairs the driver has (default: as many as streams)")
     parser.add_argument("--fail", action="append", default=[], metavar="FUNCTION:CODE[@N[+]]", help="make a call fail")
+    parser.add_argument("--hang", action="append", default=[], metavar="FUNCTION[@N[+]]", help="make a call never end")
     parser.add_argument("--defer", action="store_true", help="run work only when something orders it")
     parser.add_argument("--trace", metavar="FILE", help="append every ACL call to FILE")
     parser.add_argument("--plog", metavar="DIR", help="write logs in the layout of CANN's plog under DIR")
@@ -83,6 +85,11 @@ def settings_of(options: argparse.Namespace) -> dict[str, str]:
         if options.queues < 1:
             raise cli.CommandError(f"--queues {options.queues} is out of range; give 1 or more")
         settings["NPU_SIM_QUEUES"] = str(options.queues)
+    hangs = [HANG_RULE.match(rule) for text in options.hang for rule in text.split(",")]
+    if not all(hangs):
+        raise cli.CommandError(f"--hang {','.join(options.hang)} is not FUNCTION, FUNCTION@N or FUNCTION@N+")
+    if hangs:  # in the form of --fail, whose code is not used
+        settings["NPU_SIM_HANG"] = ",".join(f"{rule.group(1)}:0{rule.group(2)}" for rule in hangs if rule)
     if rules:
         settings["NPU_SIM_FAIL"] = ",".join(rules)
     if options.defer:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import types
 from pathlib import Path
 from typing import Callable
 
@@ -135,8 +136,67 @@ def test_an_id_is_never_used_twice(tmp_path: Path) -> None:
 # --- many writers ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [50, pytest.param(500, marks=LONG)])
-def test_sixteen_writers_at_once_lose_nothing(number: int, tmp_path: Path) -> None:
+def fork_writer(folder: Path, writer: int, seconds: float, most: int) -> tuple[int, int]:
+    """Start a writer without the start of an interpreter; returns its process id and a pipe with the ids it recorded."""
+    reader, sink = os.pipe()
+    process = os.fork()
+    if process:
+        os.close(sink)
+        return process, reader
+    code = 1
+    try:
+        os.close(reader)
+        deadline = time.monotonic() + seconds
+        for count in range(most):
+            if time.monotonic() > deadline:
+                break
+            case = make_case(count, title=f"writer {writer} case {count}")._replace(id=new_case_id())
+            append_case(folder, case)
+            os.write(sink, case.id.encode() + b"\n")
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def ids_from(pipe: int) -> set[str]:
+    with os.fdopen(pipe, encoding="utf-8") as source:
+        # The last line may be cut; a case whose id was written whole had been recorded.
+        return {line[:-1] for line in source if line.endswith("\n")}
+
+
+def assert_nothing_is_lost(folder: Path, recorded: set[str]) -> None:
+    assert set(read_cases([folder]).entries) == recorded
+    assert {entry.case.id for entry in read_history(folder).entries} == recorded
+    assert problems(folder) == []
+    assert not list(folder.rglob(".tmp-*")) + list(folder.glob(".history.lock*"))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the writers are forked; the full numbers start processes")
+def test_sixteen_writers_at_once_lose_nothing_and_readers_see_whole_cases(tmp_path: Path) -> None:
+    (tmp_path / "cases").mkdir()
+    writers = [fork_writer(tmp_path, writer, seconds=8, most=500) for writer in range(16)]
+    looks, running = 0, {process for process, _ in writers}
+    while running:
+        base = read_cases([tmp_path])
+        assert base.problems == []
+        assert [item.message for item in read_history(tmp_path).problems] == []
+        looks += 1
+        for process in list(running):
+            done, status = os.waitpid(process, os.WNOHANG)
+            if done:
+                assert status == 0
+                running.remove(process)
+        time.sleep(0.05)
+    by_writer = [ids_from(pipe) for _, pipe in writers]
+    assert looks > 10
+    assert all(by_writer), "every writer gets its turn"
+    recorded = set().union(*by_writer)
+    assert len(recorded) == sum(map(len, by_writer)) >= 160
+    assert_nothing_is_lost(tmp_path, recorded)
+
+
+@pytest.mark.parametrize("number", [pytest.param(500, marks=LONG)])
+def test_sixteen_processes_of_500_cases_lose_nothing(number: int, tmp_path: Path) -> None:
     writers = [start_writer(tmp_path, writer, number) for writer in range(16)]
     recorded: set[str] = set()
     for writer in writers:
@@ -144,28 +204,23 @@ def test_sixteen_writers_at_once_lose_nothing(number: int, tmp_path: Path) -> No
         assert (writer.returncode, errors) == (0, "")
         recorded.update(output.split())
     assert len(recorded) == 16 * number
-    assert set(read_cases([tmp_path]).entries) == recorded
-    assert {entry.case.id for entry in read_history(tmp_path).entries} == recorded
-    assert problems(tmp_path) == []
-    assert not list(tmp_path.rglob(".tmp-*")) + list(tmp_path.glob(".history.lock*"))
+    assert_nothing_is_lost(tmp_path, recorded)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="kill -9 is a POSIX signal")
-@pytest.mark.parametrize("kills", [40, pytest.param(200, marks=LONG)])
-def test_a_kill_at_any_moment_leaves_every_earlier_case_readable(kills: int, tmp_path: Path) -> None:
-    maker = random.Random(kills)
-    for first in range(0, kills, KILLS_PER_FOLDER):
-        folder = tmp_path / str(first)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kill -9 is a POSIX signal")
+def test_a_kill_at_any_of_200_moments_leaves_every_earlier_case_readable(tmp_path: Path) -> None:
+    maker = random.Random(200)
+    kills, total = 0, 0
+    while kills < 200:
+        folder = tmp_path / str(kills)
         recorded: set[str] = set()
         for _ in range(KILLS_PER_FOLDER):
-            writer = start_writer(folder, 0, 10_000)
-            assert writer.stdout is not None
-            recorded.add(writer.stdout.readline().strip())
+            process, pipe = fork_writer(folder, 0, seconds=60, most=10_000)
             time.sleep(maker.uniform(0, 0.03))
-            writer.send_signal(signal.SIGKILL)
-            output, _ = writer.communicate(timeout=60)
-            # The last line may be cut; a case whose id was printed whole had been recorded.
-            recorded.update(line for line in output.split() if len(line) == 21)
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            kills += 1
+            recorded |= ids_from(pipe)
             base = read_cases([folder])
             assert base.problems == []
             assert recorded <= set(base.entries)
@@ -174,6 +229,8 @@ def test_a_kill_at_any_moment_leaves_every_earlier_case_readable(kills: int, tmp
         assert time.monotonic() - started < 10, "the lock of a killed writer is taken over at once"
         assert problems(folder) == []
         assert recorded <= {entry.case.id for entry in read_history(folder).entries}
+        total += len(recorded)
+    assert total >= 100, "the writers were killed at work, not before it"
 
 
 # --- what the system refuses ----------------------------------------------------------------------------------------
@@ -307,6 +364,104 @@ def test_a_stale_breaker_does_not_block_for_ever(tmp_path: Path) -> None:
     with FileLock(tmp_path / "lock", stale_seconds=0.1, wait_seconds=10):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="on Windows a process is not asked, its lock ages")
+def test_the_breaker_of_a_killed_process_is_taken_over_at_once(tmp_path: Path) -> None:
+    dead = f"{dead_process()} 0123 {socket.gethostname()}"
+    for name in ("lock", "lock.break"):
+        (tmp_path / name).write_text(dead, encoding="utf-8")
+    started = time.monotonic()
+    with FileLock(tmp_path / "lock"):
+        assert time.monotonic() - started < 5
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
+    """The os module as file_lock would find it on Windows: os.kill ends a process there, hard links may be refused."""
+
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("os.kill would end the process")
+
+    fake = types.SimpleNamespace(**{**vars(os), "name": "nt", "kill": refuse, "O_BINARY": 0})
+    monkeypatch.setattr(file_lock, "os", fake)
+    return fake
+
+
+def test_on_windows_no_process_is_asked_and_a_dead_owners_lock_ages(
+    windows: types.SimpleNamespace, tmp_path: Path
+) -> None:
+    (tmp_path / "lock").write_text(f"{dead_process()} 0123 {socket.gethostname()}", encoding="utf-8")
+    with FileLock(tmp_path / "lock", stale_seconds=0.2):
+        pass
+    append_case(tmp_path / "kb", make_case(1))
+    assert problems(tmp_path / "kb") == []
+
+
+def test_on_windows_a_file_that_somebody_has_open_is_replaced_a_moment_later(
+    windows: types.SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries, replace = [], Path.replace
+
+    def replaced(source: Path, target: Path) -> Path:
+        tries.append(target)
+        if len(tries) < 4:
+            raise PermissionError(errno.EACCES, "in use")
+        return replace(source, target)
+
+    monkeypatch.setattr(Path, "replace", replaced)
+    (tmp_path / "a").write_bytes(b"old")
+    write_atomically(tmp_path / "a", b"new")
+    assert state(tmp_path) == {"a": b"new"}
+    assert len(tries) == 4
+
+
+BARE_SYSTEM = """
+import os, sys
+# Neither POSIX nor Windows locks, no hard links, no fork, no sqlite: what every file system and every Python has.
+for name in ("fcntl", "msvcrt", "_sqlite3", "sqlite3"):
+    sys.modules[name] = None
+for name in ("link", "fork", "lockf", "getuid"):
+    if hasattr(os, name):
+        delattr(os, name)
+"""
+
+
+def test_writers_need_no_locking_module_no_links_and_no_fork(tmp_path: Path) -> None:
+    command = [sys.executable, "-I", "-S", "-c", BARE_SYSTEM + WRITER, str(bundle.ROOT), str(tmp_path)]
+    writers = [
+        subprocess.Popen(
+            [*command, str(number), "20"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+        )
+        for number in range(4)
+    ]
+    recorded: set[str] = set()
+    for writer in writers:
+        output, errors = writer.communicate(timeout=100)
+        assert (writer.returncode, errors) == (0, "")
+        recorded.update(output.split())
+    assert len(recorded) == 80
+    assert_nothing_is_lost(tmp_path, recorded)
+
+
+def test_the_lock_rests_on_exclusive_creation_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags: dict[str, int] = {}
+    real = os.open
+
+    def watched(path: str, flag: int, *more: int, **other: int) -> int:
+        flags[Path(path).name] = flag
+        return real(path, flag, *more, **other)
+
+    monkeypatch.setattr(os, "open", watched)
+    with FileLock(tmp_path / "lock"):
+        assert flags["lock"] & os.O_EXCL
+        assert flags["lock"] & os.O_CREAT
+        with pytest.raises(FileExistsError):
+            real(str(tmp_path / "lock"), flags["lock"])
+    text = (bundle.ROOT / "npu_graph" / "file_lock.py").read_text(encoding="utf-8")
+    assert "import fcntl" not in text
+    assert "import msvcrt" not in text
 
 
 def test_a_holder_that_lost_its_lock_leaves_history_md_to_the_other(

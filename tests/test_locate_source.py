@@ -129,6 +129,104 @@ def test_the_name_of_an_acl_call_will_do(call: str) -> None:
     assert [(match["function"], match["line"]) for match in matches] == [("NPUGraph::capture_end", 247)]
 
 
+def chain_of(name: str, *arguments: str) -> list[dict[str, Any]]:
+    (result,) = record(name, *arguments)["results"]
+    return result["chains"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["capture_begin", "NPUGraph.capture_begin", "NPUGraph::capture_begin", "torch_npu.npu.NPUGraph.capture_begin()"],
+)
+def test_the_name_of_an_api_gives_its_chain_from_python_to_cann(name: str) -> None:
+    (chain,) = chain_of(name, "--torch-npu", "2.10.0")
+    assert chain["name"] == "NPUGraph.capture_begin"
+    at = [(step["layer"], step["file"].rpartition("/")[2], step["line"]) for step in chain["steps"]]
+    assert at[:4] == [
+        ("Python", "graphs.py", 342),
+        ("Python", "graphs.py", 359),
+        ("binding", "Graph.cpp", 333),
+        ("C++", "NPUGraph.cpp", 161),
+    ]
+    assert ("C++", "NPUGraph.cpp", 230) in at
+    assert ("ACL", "AclInterface.cpp", 1030) in at
+    assert ("CANN", "context_aclgraph.cc", 275) in at
+
+
+def test_the_question_of_the_readme_is_answered_by_one_command() -> None:
+    code, out, err = locate("what does capture_begin do inside?", "--torch-npu", "2.10.0")
+    assert (code, err) == (0, "")
+    assert "Python → binding → C++ → ACL → CANN" in out
+    assert "230  CANN begins to capture on this stream" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "layers"),
+    [
+        ("NPUGraph.replay", "NPUGraph.replay", {"Python", "binding", "C++", "ACL", "CANN"}),
+        ("graph_task_update_begin", "graph_task_update_begin", {"Python", "binding", "C++", "ACL", "CANN"}),
+        ("torch.npu.graph_task_group_end", "graph_task_group_end", {"Python", "binding", "C++", "ACL", "CANN"}),
+        ("aclmdlRICaptureBegin", "NPUGraph.capture_begin", {"Python", "binding", "C++", "ACL", "CANN"}),
+        ("torch.npu.graph", "torch.npu.graph", {"Python"}),
+        ("NPUGraph.update", "NPUGraph.update", {"Python"}),
+        ("graph_pool_handle", "graph_pool_handle", {"Python", "binding", "C++"}),
+        ("Context::StreamBeginTaskUpdate", "graph_task_update_begin", {"Python", "binding", "C++", "ACL", "CANN"}),
+    ],
+)
+def test_each_public_api_and_what_it_passes_through_is_known(name: str, first: str, layers: set[str]) -> None:
+    chains = chain_of(name, "--torch-npu", "26.0.0")
+    assert chains[0]["name"] == first
+    assert {step["layer"] for step in chains[0]["steps"]} == layers
+
+
+def test_a_chain_goes_on_with_the_chains_it_calls() -> None:
+    names = [chain["name"] for chain in chain_of("torch.npu.graph", "--torch-npu", "2.9.0")]
+    assert names == ["torch.npu.graph", "NPUGraph.capture_begin", "NPUGraph.capture_end"]
+
+
+def test_without_a_release_every_release_has_its_line() -> None:
+    steps = chain_of("capture_begin")[0]["steps"]
+    begin = next(step for step in steps if step["text"] == "AclmdlRICaptureBegin(")
+    assert begin["line"] is None
+    assert (begin["lines_by_release"]["7.3.0"], begin["lines_by_release"]["26.0.0"]) == ([214], [230])
+    assert "26.0.0 230" in locate("capture_begin")[1]
+
+
+def test_a_step_that_a_release_lacks_is_left_out() -> None:
+    def texts(version: str) -> list[str]:
+        return [step["text"] for step in chain_of("capture_begin", "--torch-npu", version)[0]["steps"]]
+
+    assert "num_pending_event_queries())" in texts("26.0.0")
+    assert "num_pending_event_queries())" not in texts("26.1.0")
+    assert "apply_cache_op_info(" not in texts("7.1.0")
+
+
+def test_cpp_lines_of_an_unpublished_wheel_are_marked_in_a_chain() -> None:
+    steps = chain_of("capture_begin", "--torch-npu", "2.14.0")[0]["steps"]
+    assert {step["layer"] for step in steps if step["near"]} == {"binding", "C++", "ACL"}
+    assert "own sources are not public" in locate("capture_begin", "--torch-npu", "2.14.0")[1]
+
+
+def test_a_chain_shows_the_code_of_a_checkout(checkout: Path) -> None:
+    steps = chain_of("capture_end", "--source", str(checkout))[0]["steps"]
+    shown = next(step["source"] for step in steps if step["text"] == "AclmdlRICaptureEnd(")
+    assert "AclmdlRICaptureEnd(capture_stream_" in shown["lines"][shown["line"] - shown["first"]]
+
+
+@pytest.mark.parametrize(("name", "near"), [("captur_begin", "capture_begin"), ("NPUGraph.updat", "NPUGraph.update")])
+def test_an_unknown_name_says_so_and_names_the_nearest(name: str, near: str) -> None:
+    code, out, _ = locate(name, "--torch-npu", "2.10.0")
+    assert code == 1
+    assert "not in the map" in out
+    assert near in record(name)["results"][0]["nearest"]
+
+
+def test_another_function_of_the_map_gives_what_it_raises() -> None:
+    (result,) = record("check_memory_pool", "--torch-npu", "2.12.0")["results"]
+    assert {match["function"] for match in result["matches"]} == {"check_memory_pool"}
+    assert any("not allocated in pool" in match["message"] for match in result["matches"])
+
+
 def test_a_torchair_message_names_its_own_repository() -> None:
     matches = record("The static_capture_size_limit reached", "--torch-npu", "26.0.0")["results"][0]["matches"]
     assert {match["repo"] for match in matches} == {"Ascend/torchair", "torch_npu wheel"}

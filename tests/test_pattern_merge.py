@@ -91,3 +91,26 @@ def test_an_upgrade_that_cannot_merge_keeps_the_users_file_and_offers_the_new_on
     put_in_place(make_bundle(tmp_path / "v2", document(P_CAP_001="new", P_CAP_002="two")), target, "2.0.0")
     assert "mine" in file.read_text(encoding="utf-8")
     assert "new" in file.with_name("known-patterns.md.new").read_text(encoding="utf-8")
+
+
+def test_an_entry_appended_behind_the_last_shipped_one_is_no_change_of_that_one() -> None:
+    mine = BASE.rstrip("\n") + "\n\n" + entry("P-CAP-901", "ours").rstrip("\n") + "\n"
+    merged = merge_patterns(BASE.rstrip("\n") + "\n", mine, document(P_CAP_001="one", P_CAP_002="two, better"))
+    assert merged.conflicts == []
+    assert "two, better" in merged.text
+    assert merged.text.endswith(entry("P-CAP-901", "ours").rstrip("\n") + "\n")
+    assert "```\n###" not in merged.text
+
+
+def test_a_fence_that_a_hand_left_open_is_not_merged() -> None:
+    assert merge_patterns(BASE, BASE.replace("heading\n```", "heading\n", 1), document(P_CAP_001="new")).conflicts
+
+
+def test_a_conflict_names_its_entries_and_an_editors_byte_order_mark_is_none(tmp_path: Path) -> None:
+    target = tmp_path / "skills" / "npu-graph-skill"
+    file = target / "knowledge" / "known-patterns.md"
+    put_in_place(make_bundle(tmp_path / "v1", BASE), target, "1.0.0", fresh=True)
+    file.write_text("\ufeff" + document(P_CAP_001="mine", P_CAP_002="two"), encoding="utf-8")
+    new = document(P_CAP_001="new", P_CAP_002="two").replace("# Known patterns", "# Known patterns of ours")
+    outcome = put_in_place(make_bundle(tmp_path / "v2", new), target, "2.0.0")
+    assert outcome.remarks == ["knowledge/known-patterns.md: not merged, changed by you and by this version: P-CAP-001"]

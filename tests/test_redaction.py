@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from npu_graph import redaction
+from npu_graph.case_format import Case
+from npu_graph.case_record import redact_case
 from npu_graph.redaction import KINDS, Redactor, redact
 
 # (kind, text, what it must become)
@@ -85,6 +87,121 @@ KEPT = [
 ]
 
 
+# What people paste without looking, and the parts of it that nobody may read afterwards. The values are made up.
+ADVERSARIAL = [
+    ("export AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", ["wJalrXUtnFEMI"]),
+    ("aws_access_key_id = AKIAIOSFODNN7EXAMPLE", ["AKIAIOSFODNN7"]),
+    ("aws_session_token=FwoGZXIvYXdzEBYaDHqa0AP1", ["FwoGZXIv"]),
+    ("ak: HPUAK7QXJZL2MN5WTQ8R sk: 0aBcDeFgHiJkLmNoPqRsTuVwXyZ0123456789abc", ["HPUAK7", "0aBcDe"]),
+    ("OBS_AK=HPUAK7QXJZL2MN5WTQ8R OBS_SK=0aBcDeFgHiJkLmNoPqRsTuVwXyZ0123456789abc", ["HPUAK7", "0aBcDe"]),
+    ("ACCESS_KEY='HPUAK7QXJZL2MN5WTQ8R', SECRET_KEY='0aBcDeFgHiJkLmNoPqRsTuVwXyZ0123456789abc'", ["HPUAK7", "0aBcDe"]),
+    ("x-obs-security-token: ggp0Y24tbm9ydGgtNEiA12xyz", ["ggp0Y24"]),
+    ("curl -H 'Authorization: Bearer abc.def-123_456'", ["abc.def"]),
+    ("curl -H 'X-Auth-Token: MIIF0gYJKoZIhvcNAQcCoIIFwzCC'", ["MIIF0gYJ"]),
+    ("curl -u admin:S3cr3t! http://x", ["S3cr3t"]),
+    ("https://user:p%40ss@registry.corp.com/v2/", ["p%40ss", "user:"]),
+    ("git clone https://oauth2:glpat-AbCdEf123456ghIJkl@gitlab.corp.cn/a/b.git", ["glpat", "gitlab.corp"]),
+    ("redis://:hunter2@10.1.1.1:6379/0", ["hunter2", "10.1.1.1"]),
+    ("mysql+pymysql://root:toor@db/prod", ["toor"]),
+    ("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW\nQyNTUxOQAAACB\n-----END OPENSSH PRIVATE KEY-----", ["b3BlbnN", "QyNTUx"]),
+    ("ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABgQDZ alice@node7", ["AAAAB3NzaC1yc2E", "alice"]),
+    ("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGx7 bob@host-3", ["AAAAC3Nz", "bob@"]),
+    ("jwt eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U", ["eyJhbGci", "dozjgN"]),
+    ("inet6 fe80::42:acff:fe11:2/64 scope link", ["fe80::42"]),
+    ("peer [2001:db8:85a3::8a2e:370:7334]:29500", ["2001:db8"]),
+    ("HCCL_IF_IP=2409:8c85:aa61:4001::23", ["2409:8c85"]),
+    ("link/ether 02:42:ac:11:00:02 brd ff:ff:ff:ff:ff:ff", ["02:42:ac"]),
+    ("MAC 02-42-AC-11-00-02", ["02-42-AC"]),
+    ("[ERROR] HCCP(4711,python):2026-03-02 10:11:15 [ra_host.c:88] host: node-a3-17.dc2.corp.local local ip 192.168.100.111", ["node-a3-17", "192.168.100.111"]),
+    ("[INFO] HCCL [topo.cc] serverId[10.20.30.40] hostname[ascend-worker-0012]", ["10.20.30.40", "ascend-worker-0012"]),
+    ("File \"/home/zhangsan/work/serve.py\", line 3", ["zhangsan"]),
+    ("File \"/data/home/lisi/x.py\", line 3", ["lisi"]),
+    ("/Users/wang.wu/Library/x", ["wang.wu"]),
+    ("C:\\Users\\Li Lei\\x.py", ["Lei"]),
+    ("--model=/mnt/weights/CorpGPT-72B-secret --tp 8", ["CorpGPT"]),
+    ("loading /data/models/CorpGPT-72B/model-00001-of-00030.safetensors", ["CorpGPT"]),
+    ("model='/nas/llm/SecretModel/'", ["SecretModel"]),
+    ("Serial Number: 2102313ABCDEFG000123", ["2102313ABC"]),
+    ("VDie ID : 63D50AE2 20A07013 6B9C47AB 77020303", ["63D50AE2"]),
+    ("board SN=033HSS10N3000123", ["033HSS10"]),
+    ("contact zhang.san@huawei.com please", ["zhang.san@"]),
+    ("张三 <zhangsan@corp.com.cn>", ["zhangsan@"]),
+    ("password is hunter2", ["hunter2"]),
+    ("PGPASSWORD=hunter2 psql", ["hunter2"]),
+    ("{\"password\":\"hun\\\"ter2\"}", ["ter2"]),
+    ("WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567", ["0123456789abcdef"]),
+    ("OPENAI_API_KEY=sk-proj-abc123DEF456ghi789", ["sk-proj"]),
+    ("MODELSCOPE_API_TOKEN=ms-12345678-1234-1234-1234-123456789abc", ["12345678-1234"]),
+    ("Cookie: session=abcdef0123456789; csrftoken=xyz123456789", ["abcdef0123456789"]),
+    ("Set-Cookie: JSESSIONID=1A2B3C4D5E6F; Path=/", ["1A2B3C4D5E6F"]),
+    ("docker login -u alice -p hunter2 swr.cn-north-4.myhuaweicloud.com", ["hunter2", "alice"]),
+    ("sshpass -p 'hunter2' ssh root@10.0.0.5", ["hunter2", "10.0.0.5"]),
+    ("root@ascend-node-3:/home/alice# python x.py", ["ascend-node-3", "alice"]),
+    ("ma-user@notebook-1f2e3d:~$ ls", ["notebook-1f2e3d"]),
+    ("Connection to worker-3.train.svc.cluster.local:29500 refused", ["worker-3.train"]),
+    ("RANK_TABLE_FILE=/user/config/jobstart_hccl.json server_id: 172.16.3.4", ["172.16.3.4"]),
+    ("'device_ip': '29.10.11.12'", ["29.10.11.12"]),
+    ("export VLLM_HOST_IP=10.170.22.1", ["10.170.22.1"]),
+    ("NIC eth0: 172.17.0.2/16", ["172.17.0.2"]),
+    ("user alice (uid 1001) killed", ["alice"]),
+    ("Proxy http_proxy=http://w00123456:Passw0rd%40@proxy.huawei.com:8080", ["w00123456", "Passw0rd"]),
+    ("/home/w00123456/x", ["w00123456"]),
+    ("-H 'api-key: 99887766aabbcc'", ["99887766aabb"]),
+    ("?token=abcdef123456ghijkl&x=1", ["abcdef123456"]),
+    ("https://obs.cn-north-4.myhuaweicloud.com/bucket/x?AccessKeyId=HPUAK7QXJZL2MN5WTQ8R&Expires=1&Signature=abcDEF123%3D", ["HPUAK7", "abcDEF123"]),
+    ("https://x.blob.core.windows.net/c?sv=2020&sig=abcdef%2Bghi123456", ["abcdef%2B"]),
+    ("machine gitlab.com login bob password hunter2", ["hunter2"]),
+    ("passwd:hunter2", ["hunter2"]),
+    ("口令为 hunter2abc", ["hunter2abc"]),
+    ("host: worker-17", ["worker-17"]),
+    ("MASTER_ADDR=node-3", ["node-3"]),
+    ("USER=dev-1", ["dev-1"]),
+    ("http://gpu-7:8000/v1 failed", ["gpu-7"]),
+    ("password=abc-1", ["abc-1"]),
+    ("/home/user-1/x.py", ["user-1/"]),
+]  # fmt: skip
+
+# What a diagnosis needs, in the lines that look most like something to hide.
+SURVIVING = [
+    "RuntimeError: capture_end:../torch_npu/csrc/core/npu/NPUGraph.cpp:198 NPU function error: error code is 107025",
+    "EZ9999: Inner Error! core id is 25, error code = 0x800000, pc start: 0x124080040000, current: 0x1240800401a8",
+    "[ERROR] RUNTIME(715,python):2026-03-02-10:11:15.123.456 [stream.cc:812]77 CheckCaptureStatus:stream_id=1987",
+    "stream=0xffff8c001230, event=0x12c1c0013000, ptr 0x7f10deadbeef, addr=0x12c041000000 size=4096",
+    "ERR00100 PTA call acl api failed, E40021, EI0002, retCode=0x7020023, ret=507015, 561002",
+    "torch_npu._C._NPUGraph.capture_begin c10_npu::NPUStream at::native::add_kernel std::__1::basic_string",
+    "device(chipId:4, dieId:0), serial number is 635, task_id 77, model_id=3, block dim 24, rank 15/16",
+    "aclnnFusedInferAttentionScoreV3 npu_fused_infer_attention_score AttentionImpl.update_graph_params",
+    "CANN 8.5.0.alpha002 driver 25.0.rc1.1 torch 2.10.0+cpu vllm 0.14.1 python 3.11.7 soc Ascend910B2C",
+    "tensor([1., 2., 3.], device='npu:0'), shape [1, 32, 128], dtype=torch.bfloat16, stride (4096, 128, 1)",
+    "key error: 'position_ids'; KeyError: 'slot_mapping'; token_type_ids; tokens=4096; sk-learn 1.5; skip=1",
+    "user input is required; the password is required; host memory; node count 4; host to device copy failed",
+    "curl is not found; docker login failed; mysql is unused; login shell; cookie jar; the same authorization",
+    "curl -u http://localhost:8000 ; docker run -u 1000:1000 --name x ; python -u serve.py -p 8000",
+]
+
+
+@pytest.mark.parametrize(("text", "parts"), ADVERSARIAL)
+@pytest.mark.parametrize("around", ["{}", "2026-01-02 10:11:15 [serve.py:12] ({})", 'INFO "{}" done'])
+def test_what_was_pasted_by_mistake_cannot_be_read_afterwards(around: str, text: str, parts: list[str]) -> None:
+    hidden, findings = redact(around.format(text))
+    assert [part for part in parts if part in hidden] == []
+    assert findings
+    assert redact(hidden)[0] == hidden
+
+
+@pytest.mark.parametrize("text", SURVIVING)
+def test_codes_names_lines_and_pointers_survive(text: str) -> None:
+    assert redact(text) == (text, [])
+
+
+def test_a_colour_code_does_not_hide_a_secret_from_the_rules() -> None:
+    case = Case(
+        id="", title="\x1b[1mtoken\x1b[0m=abcdef123456ghijk", symptom="\x1b[1mpassword\x1b[0m\x1b[36m=\x1b[0mhunter2"
+    )
+    hidden = redact_case(case, Redactor())
+    assert (hidden.title, hidden.symptom) == ("token=[token-1]", "password=[secret-1]")
+
+
 @pytest.mark.parametrize(("kind", "text", "expected"), HIDDEN)
 def test_each_kind_is_hidden(kind: str, text: str, expected: str | None) -> None:
     hidden, findings = redact(text)
@@ -155,7 +272,24 @@ def test_a_machine_without_a_user_entry_is_no_obstacle(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     "bait",
     ["a", "a.", "1.1.1.", "user=", "-----BEGIN PRIVATE KEY-----", "/a", "@a.", "x://", "a:", "token=", "a-", "ssh "]
-    + ["password", "--a-token ", "eyJaaaaaaaa.", "--model ", "serial ", "[", "a@", ":::", "10.0.0.1 "],
+    + [
+        "password",
+        "curl -u ",
+        "docker login -u ",
+        "login a password ",
+        "cookie: a=",
+        "?a-sig=",
+        "x-ak=",
+        "user a (",
+        "--a-token ",
+        "eyJaaaaaaaa.",
+        "--model ",
+        "serial ",
+        "[",
+        "a@",
+        ":::",
+        "10.0.0.1 ",
+    ],
 )
 def test_the_time_is_linear_on_hostile_text(bait: str) -> None:
     def seconds(size: int) -> float:

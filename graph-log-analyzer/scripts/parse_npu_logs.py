@@ -29,7 +29,6 @@ from npu_graph.logs.context import attach_contexts
 from npu_graph.logs.failures import find_failures
 from npu_graph.logs.inputs import find_sources, peek_stdin, unreadable
 from npu_graph.logs.render import render
-from npu_graph.logs.self_check import self_check
 from npu_graph.logs.timeline import build_timeline
 from npu_graph.logs.trace import to_trace
 
@@ -210,6 +209,8 @@ def _write(result: dict[str, Any], options: argparse.Namespace) -> int:
 
 
 def _run_self_check() -> int:
+    from npu_graph.logs.self_check import self_check
+
     print("self-check on lines made by this script, not on your logs")
     failures = self_check()
     for failure in failures:

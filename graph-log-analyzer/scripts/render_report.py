@@ -20,6 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from npu_graph import cli
 from npu_graph.logs.record import SCHEMA
 from npu_graph.logs.stamps import show
+from npu_graph.pages.charts import WIDTH, histogram
+from npu_graph.pages.page import load_jinja2, render_page, write_page
 
 EXAMPLES = (
     "python3 parse_npu_logs.py service.log --output json > report.json; python3 render_report.py report.json",
@@ -28,8 +30,7 @@ EXAMPLES = (
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 MAX_RECORD_BYTES = 256 << 20
 
-# The drawing's own units; the page scales it to the width of the screen.
-WIDTH = 1000
+# Height of a row of the timeline, in pixels.
 ROW = 26
 # Events nearer to each other than this are one mark with a count: ten thousand of them stay a readable drawing.
 COLUMN = 4
@@ -55,12 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the page")
     options = parser.parse_args(argv)
     record = read_record(options.record)
-    page = render(record, options.lang)
-    try:
-        options.out.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise cli.CommandError(f"{options.out} cannot be written: {error.strerror}") from None
-    print(f"{options.out}: {len(page.encode('utf-8'))} bytes", file=sys.stderr)
+    size = write_page(options.out, render(record, options.lang))
+    print(f"{options.out}: {size} bytes", file=sys.stderr)
     return cli.DONE
 
 
@@ -84,34 +81,27 @@ def read_record(name: str) -> dict[str, Any]:
 
 
 def render(record: dict[str, Any], language: str = "en") -> str:
-    """Return the page."""
+    """Return the page.
+
+    Raises:
+        CommandError: exit code 4 without Jinja2, 3 when the record lacks a field.
+    """
+    load_jinja2("render_report.py")
     try:
-        import jinja2
-    except ImportError:
-        raise cli.CommandError("render_report.py needs Jinja2: pip install jinja2", cli.ABSENT) from None
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(str(TEMPLATES)),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-    )
-    environment.filters["time"] = show
-    environment.filters["seconds"] = _seconds
-    template = environment.get_template("report.html.j2")
-    try:
-        return template.render(
-            record=record,
-            lang=language,
-            rows=timeline_rows(record),
-            width=WIDTH,
-            row_height=ROW,
-            ticks=ticks(record),
-            histograms=histograms(record),
-            events=record["timeline"]["events"][:_MAX_TABLE],
-            hidden_events=max(0, len(record["timeline"]["events"]) - _MAX_TABLE),
-        )
-    except (KeyError, TypeError, jinja2.UndefinedError) as error:
-        raise cli.CommandError(f"the record lacks a field ({error}); make it again with this version", 3) from None
+        values = {
+            "record": record,
+            "rows": timeline_rows(record),
+            "width": WIDTH,
+            "row_height": ROW,
+            "ticks": ticks(record),
+            "histograms": histograms(record),
+            "events": record["timeline"]["events"][:_MAX_TABLE],
+            "hidden_events": max(0, len(record["timeline"]["events"]) - _MAX_TABLE),
+        }
+    except (KeyError, TypeError) as error:
+        message = f"the record lacks a field ({error}); make it again with this version"
+        raise cli.CommandError(message, cli.NO_INPUT) from None
+    return render_page(TEMPLATES, "report.html.j2", language, values, {"time": show, "seconds": _seconds})
 
 
 def _seconds(value: float | None) -> str:
@@ -188,16 +178,10 @@ def histograms(record: dict[str, Any]) -> list[dict[str, Any]]:
         if len(values) < 2:
             continue
         top = values[-1] or 1.0
-        bins = [0] * _HISTOGRAM_BINS
-        for value in values:
-            bins[min(int(value / top * _HISTOGRAM_BINS), _HISTOGRAM_BINS - 1)] += 1
-        most = max(bins)
-        step = WIDTH / _HISTOGRAM_BINS
         bars = [
-            {"x": round(at * step, 1), "w": round(step - 2, 1), "h": round(100 * number / most, 1), "n": number,
-             "label": f"{_seconds(at * top / len(bins))} .. {_seconds((at + 1) * top / len(bins))}: {number}"}
-            for at, number in enumerate(bins) if number
-        ]  # fmt: skip
+            {**column._asdict(), "label": f"{_seconds(column.low)} .. {_seconds(column.high)}: {column.n}"}
+            for column in histogram(values, 0.0, top, _HISTOGRAM_BINS)
+        ]
         found.append({"name": name, "bars": bars, "top": top, "count": len(values)})
     return found
 

@@ -6,6 +6,7 @@ through a shell, and a leading dash in a user's value cannot become an option.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import subprocess
 
 BUNDLE = Path(__file__).resolve().parents[2]
+GUARD = str(Path(__file__).resolve().with_name("guard.py"))
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 MAX_ERROR_CHARACTERS = 600
 PROGRESS_SECONDS = 1.0
@@ -39,10 +41,19 @@ class Job:
         arguments: options and values.
         standard_input: text for the script's input.
         seconds: time limit.
+        folders: where the files that it names lie; given, no link below them leads out of them all.
     """
 
-    def __init__(self, script: str, arguments: Sequence[str], standard_input: str, seconds: float) -> None:
-        self._command = [sys.executable, str(BUNDLE / script), *arguments]
+    def __init__(
+        self,
+        script: str,
+        arguments: Sequence[str],
+        standard_input: str,
+        seconds: float,
+        folders: Sequence[Path] = (),
+    ) -> None:
+        guard = [GUARD, _guarded(folders)] if folders else []
+        self._command = [sys.executable, *guard, str(BUNDLE / script), *arguments]
         self._input = standard_input.encode("utf-8", "replace")
         self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
@@ -58,7 +69,12 @@ class Job:
             if self._ended:
                 return Outcome(-1, "", "", self._ended)
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                start_new_session=True,  # a group of its own, so that its workers end with it
             )
         collected: dict[str, bytes] = {}
         readers = [
@@ -89,7 +105,7 @@ class Job:
             self._ended = self._ended or why
             process = self._process
         if process is not None and process.poll() is None:
-            process.kill()
+            _kill_tree(process.pid)
 
     def _feed(self) -> None:
         stream = self._process.stdin if self._process else None
@@ -113,3 +129,26 @@ class Job:
                 self.end(f"its output passed {MAX_OUTPUT_BYTES} bytes")
                 break
         collected[name] = bytes(data)
+
+
+def _kill_tree(pid: int) -> None:
+    """End a process and those that it started: workers of a killed one would wait for work for ever."""
+    if sys.platform == "win32":
+        import subprocess
+
+        subprocess.run(["taskkill", "/F", "/T", "/PID", str(pid)], capture_output=True, check=False)
+        return
+    import signal
+
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _guarded(folders: Sequence[Path]) -> str:
+    """Return what the guard allows: the folders, and besides them the knowledge, which a team may link to."""
+    import json
+
+    from npu_graph import bundle
+
+    knowledge = [str(folder.resolve()) for folder in bundle.knowledge_folders()]
+    return json.dumps([[str(folder) for folder in folders], knowledge])

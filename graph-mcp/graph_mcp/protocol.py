@@ -14,8 +14,9 @@ from . import prompts, resources, tools
 from .arguments import find_problem
 from .jobs import Job
 from .roots import RefusedPathError, resolve_below
-from .tool import ArgumentError, Tool
+from .tool import ArgumentError, Tool, cut_page, page_of
 from .wire import (
+    EARLIER_RESOURCE_NOT_FOUND,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -30,6 +31,7 @@ LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 # The only revision whose messages may come as a batch.
 BATCH_REVISION = "2025-03-26"
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
+META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 META_SERVER = "io.modelcontextprotocol/serverInfo"
 SERVER_NAME = "npu-graph"
 INSTRUCTIONS = (
@@ -41,7 +43,8 @@ INSTRUCTIONS = (
 CACHE_MS = {"server/discover": 3_600_000, "tools/list": 3_600_000, "prompts/list": 3_600_000,
             "resources/list": 60_000, "resources/templates/list": 3_600_000, "resources/read": 60_000}  # fmt: skip
 MAX_CALLS = 4
-MAX_WAITING = 64
+# Enough for a client that asks for every resource at once.
+MAX_WAITING = 256
 
 
 class Server:
@@ -63,8 +66,10 @@ class Server:
         self._seconds = seconds
         self._legacy = ""
         self._lock = threading.Lock()
-        self._running: dict[Any, Job | None] = {}
+        self._running: dict[Any, Job] = {}
         self._turn = threading.Semaphore(MAX_CALLS)
+        # Reads are short: they do not wait for long calls.
+        self._read_turn = threading.Semaphore(MAX_CALLS)
         self._methods: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "server/discover": lambda _: self._discover(),
             "initialize": self._initialize,
@@ -80,7 +85,11 @@ class Server:
             "resources/templates/list": lambda params: self._page(
                 "resourceTemplates", resources.list_templates(), params
             ),
-            "resources/read": self._read_resource,
+        }
+        # What may take long answers later, from a thread of its own: the server goes on reading.
+        self._later: dict[str, Callable[[Any, dict[str, Any], bool], None]] = {
+            "tools/call": self._start_call,
+            "resources/read": self._start_read,
         }
 
     def handle(self, message: Any) -> None:
@@ -99,8 +108,7 @@ class Server:
         with self._lock:
             jobs = list(self._running.values())
         for job in jobs:
-            if job is not None:
-                job.end("the server was closed")
+            job.end("the server was closed")
 
     def _handle_batch(self, batch: list[Any]) -> None:
         if self._legacy != BATCH_REVISION or not batch:
@@ -134,8 +142,8 @@ class Server:
                 identity = None
                 raise WireError(INVALID_REQUEST, "'id' must be a string or an integer")
             modern = self._is_modern(method, params)
-            if method == "tools/call":
-                self._start_call(identity, params, modern)
+            if method in self._later:
+                self._later[method](identity, params, modern)
                 return None
             return {"jsonrpc": "2.0", "id": identity, "result": self._result(method, params, modern)}
         except WireError as error:
@@ -149,11 +157,24 @@ class Server:
             raise WireError(INVALID_PARAMS, "'_meta' must be an object")
         requested = meta.get(META_VERSION)
         if requested is None:
-            return method == "server/discover"
+            self._refuse_unopened(method)
+            return False
         if requested != MODERN:
             data = {"supported": [MODERN, *LEGACY], "requested": str(requested)[:40]}
             raise WireError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+        if not isinstance(meta.get(META_CAPABILITIES), dict):
+            raise WireError(INVALID_PARAMS, f"'_meta' needs '{META_CAPABILITIES}', an object")
         return True
+
+    def _refuse_unopened(self, method: str) -> None:
+        """Refuse a request that neither follows `initialize` nor names its revision (2026-07-28, basic/index `_meta`)."""
+        known = method in self._methods or method in self._later
+        opens = method in ("initialize", "ping")
+        if method == "server/discover" or (known and not opens and not self._legacy):
+            raise WireError(
+                INVALID_PARAMS,
+                f"'_meta' needs '{META_VERSION}' ({MODERN}); for earlier revisions send 'initialize' first",
+            )
 
     def _result(self, method: str, params: dict[str, Any], modern: bool) -> dict[str, Any]:
         handler = self._methods.get(method)
@@ -202,20 +223,11 @@ class Server:
             page["nextCursor"] = str(start + resources.PAGE)
         return page
 
-    def _read_resource(self, params: dict[str, Any]) -> dict[str, Any]:
-        uri = params.get("uri")
-        if not isinstance(uri, str):
-            raise WireError(INVALID_PARAMS, "'uri' must be a string")
-        text = resources.read_resource(uri)
-        if text is None:
-            raise WireError(INVALID_PARAMS, "resource not found", {"uri": uri[:300]})
-        return {"contents": [{"uri": uri, "mimeType": "text/markdown", "text": text}]}
-
     def _notify(self, method: str, params: dict[str, Any]) -> None:
         if method != "notifications/cancelled":
             return
         identity = params.get("requestId")
-        if not isinstance(identity, (str, int)):
+        if not isinstance(identity, (str, int)) or isinstance(identity, bool):
             return
         with self._lock:
             job = self._running.pop(identity, None)
@@ -232,16 +244,32 @@ class Server:
         try:
             job = self._make_job(tool, params.get("arguments", {}))
         except (ArgumentError, RefusedPathError) as problem:
-            self._send_result(identity, _failed(str(problem)), modern)
+            self._send(identity, self._dressed("tools/call", _failed(str(problem)), modern))
             return
+        self._begin(identity, job, self._run_call, (tool, params.get("arguments", {}), token, modern))
+
+    def _start_read(self, identity: Any, params: dict[str, Any], modern: bool) -> None:
+        uri = params.get("uri")
+        if not isinstance(uri, str):
+            raise WireError(INVALID_PARAMS, "'uri' must be a string")
+        try:
+            found = resources.open_resource(uri)
+        except resources.ResourceNotFoundError:
+            raise _not_found(uri, modern) from None
+        if isinstance(found, str):
+            self._send(identity, self._dressed("resources/read", _contents(uri, found), modern))
+        else:
+            self._begin(identity, found, self._run_read, (uri, modern))
+
+    def _begin(self, identity: Any, job: Job, run: Callable[..., None], details: tuple[Any, ...]) -> None:
+        """Run a job in a thread, so that it can be cancelled by its request's id."""
         with self._lock:
             if identity in self._running:
                 raise WireError(INVALID_REQUEST, "a request with this id is still running")
             if len(self._running) >= MAX_WAITING:
                 raise WireError(INTERNAL_ERROR, "too many calls are waiting; wait for one to finish")
             self._running[identity] = job
-        call = (identity, tool, job, token, modern)
-        threading.Thread(target=self._run_call, args=call, daemon=True).start()
+        threading.Thread(target=run, args=(identity, job, *details), daemon=True).start()
 
     def _make_job(self, tool: Tool, arguments: Any) -> Job:
         problem = find_problem(tool.input_schema, arguments)
@@ -249,27 +277,61 @@ class Server:
             raise ArgumentError(f"{problem}. Correct form: {_example(tool)}")
         if not tool.read_only and not self._allow_record:
             raise ArgumentError("this server was started read-only; start it with --allow-record to record cases")
-        call = tool.invocation(arguments, lambda name: resolve_below(self._roots, name, directories=True))
-        return Job(tool.script, call.arguments, call.standard_input, self._seconds)
+        named: list[str] = []
 
-    def _run_call(self, identity: Any, tool: Tool, job: Job, token: Any, modern: bool) -> None:
+        def resolve(name: str) -> str:
+            named.append(name)
+            return resolve_below(self._roots, name, directories=True)
+
+        call = tool.invocation(arguments, resolve)
+        return Job(tool.script, call.arguments, call.standard_input, self._seconds, self._roots if named else ())
+
+    def _run_call(
+        self, identity: Any, job: Job, tool: Tool, arguments: dict[str, Any], token: Any, modern: bool
+    ) -> None:
         def progress(seconds: float) -> None:
             params = {"progressToken": token, "progress": round(seconds, 1), "message": f"{tool.name} is running"}
+            with self._lock:
+                if self._running.get(identity) is not job:
+                    return  # cancelled: nothing more may be sent for it
             self._output.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
         wants_progress = isinstance(token, (str, int)) and not isinstance(token, bool)
         try:
             with self._turn:
-                result = _tool_result(tool, job.run(progress if wants_progress else None))
+                outcome = job.run(progress if wants_progress else None)
+            result = _tool_result(tool, arguments, outcome)
         except Exception as error:
             result = _failed(f"the tool could not be run: {type(error).__name__}")
-        with self._lock:
-            still_wanted = self._running.pop(identity, None) is not None
-        if still_wanted:
-            self._send_result(identity, result, modern)
+        if self._finish(identity, job):
+            self._send(identity, self._dressed("tools/call", result, modern))
 
-    def _send_result(self, identity: Any, result: dict[str, Any], modern: bool) -> None:
-        self._output.send({"jsonrpc": "2.0", "id": identity, "result": self._dressed("tools/call", result, modern)})
+    def _run_read(self, identity: Any, job: Job, uri: str, modern: bool) -> None:
+        try:
+            with self._read_turn:
+                outcome = job.run()
+            result = self._dressed("resources/read", _contents(uri, resources.printed_text(uri, outcome)), modern)
+            answer = {"jsonrpc": "2.0", "id": identity, "result": result}
+        except resources.ResourceNotFoundError:
+            answer = _error(identity, _not_found(uri, modern))
+        except Exception as error:
+            answer = _error(identity, WireError(INTERNAL_ERROR, f"internal error: {type(error).__name__}"))
+        if self._finish(identity, job):
+            self._output.send(answer)
+
+    def _finish(self, identity: Any, job: Job) -> bool:
+        """Forget the job; say whether its answer is still wanted.
+
+        After a cancellation the client may use the id again: the entry is then another request's.
+        """
+        with self._lock:
+            wanted = self._running.get(identity) is job
+            if wanted:
+                del self._running[identity]
+        return wanted
+
+    def _send(self, identity: Any, result: dict[str, Any]) -> None:
+        self._output.send({"jsonrpc": "2.0", "id": identity, "result": result})
 
 
 _CAPABILITIES: dict[str, Any] = {"tools": {}, "resources": {}, "prompts": {}}
@@ -289,7 +351,15 @@ def _get_prompt(params: dict[str, Any]) -> dict[str, Any]:
     return prompts.render_prompt(prompt, values)
 
 
-def _tool_result(tool: Tool, outcome: Any) -> dict[str, Any]:
+def _contents(uri: str, text: str) -> dict[str, Any]:
+    return {"contents": [{"uri": uri, "mimeType": "text/markdown", "text": text}]}
+
+
+def _not_found(uri: str, modern: bool) -> WireError:
+    return WireError(INVALID_PARAMS if modern else EARLIER_RESOURCE_NOT_FOUND, "resource not found", {"uri": uri[:300]})
+
+
+def _tool_result(tool: Tool, arguments: dict[str, Any], outcome: Any) -> dict[str, Any]:
     import json
 
     if outcome.ended:
@@ -298,6 +368,8 @@ def _tool_result(tool: Tool, outcome: Any) -> dict[str, Any]:
         return _failed(outcome.error or f"{tool.name} ended with exit code {outcome.code}")
     try:
         record = json.loads(outcome.output)
+        if tool.paged:
+            record = cut_page(record, tool.paged, page_of(arguments, tool.page_size))
         text = tool.summary(record)
     except (ValueError, KeyError, TypeError, AttributeError):
         return _failed(outcome.error or f"{tool.name} gave no readable answer")

@@ -6,12 +6,16 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .jobs import BUNDLE, Job
+from .jobs import BUNDLE, Job, Outcome
 
 SCHEME = "npu-graph://"
 PAGE = 50
 _SECONDS = 30
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,80}")
+
+
+class ResourceNotFoundError(Exception):
+    """There is no resource at the address, which is the message."""
 
 
 class Resource(NamedTuple):
@@ -69,27 +73,39 @@ def list_resources() -> list[Resource]:
     return pages + patterns
 
 
-def read_resource(uri: str) -> str | None:
-    """Return the text of a resource, or None when there is none at that address."""
-    if not uri.startswith(SCHEME):
-        return None
-    kind, _, rest = uri[len(SCHEME) :].partition("/")
+def open_resource(uri: str) -> str | Job:
+    """Return the text of a resource, or the job that prints it.
+
+    Raises:
+        ResourceNotFoundError: there is none at that address.
+    """
+    kind, _, rest = uri[len(SCHEME) :].partition("/") if uri.startswith(SCHEME) else ("", "", "")
     parts = rest.split("/")
     if not all(_ID.fullmatch(part) for part in parts):
-        return None
+        raise ResourceNotFoundError(uri)
     if kind == "references" and len(parts) == 2:
-        page = next((page for skill, page in _reference_pages() if [skill, page.stem] == parts), None)
-        return page.read_text(encoding="utf-8") if page is not None else None
+        for skill, page in _reference_pages():
+            if [skill, page.stem] == parts:
+                return page.read_text(encoding="utf-8")
     if kind == "codes" and len(parts) == 1:
-        return _printed("graph-mode-expert/scripts/lookup_code.py", ["--output", "md", "--", parts[0]])
+        return Job("graph-mode-expert/scripts/lookup_code.py", ["--output", "md", "--", parts[0]], "", _SECONDS)
     if kind in ("patterns", "cases") and len(parts) == 1:
-        return _printed("knowledge/scripts/kb.py", ["show", "--all", "--output", "md", "--", parts[0]])
-    return None
+        return Job("knowledge/scripts/kb.py", ["show", "--all", "--output", "md", "--", parts[0]], "", _SECONDS)
+    raise ResourceNotFoundError(uri)
 
 
-def _printed(script: str, arguments: list[str]) -> str | None:
-    outcome = Job(script, arguments, "", _SECONDS).run()
-    return outcome.output if outcome.code == 0 else None
+def printed_text(uri: str, outcome: Outcome) -> str:
+    """Return what the job printed.
+
+    Raises:
+        ResourceNotFoundError: the script knows no such pattern, case or code.
+        TimeoutError: the script was ended before it had printed it.
+    """
+    if outcome.ended:
+        raise TimeoutError(outcome.ended)
+    if outcome.code != 0:
+        raise ResourceNotFoundError(uri)
+    return outcome.output
 
 
 def _reference_pages() -> list[tuple[str, Path]]:

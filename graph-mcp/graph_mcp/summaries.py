@@ -37,7 +37,9 @@ def codes(record: dict[str, Any]) -> str:
 
 def search(record: dict[str, Any]) -> str:
     """Summarise found patterns and cases, one a line."""
-    return _lines(_flat(item) for key in ("patterns", "cases") for item in record.get(key, []))
+    rows = [_flat(item) for key in ("patterns", "cases") for item in record.get(key, [])]
+    more = record.get("next_offset")
+    return _lines([*(rows or ["nothing found"]), f"next_offset: {more}" if more else ""])
 
 
 def record(answer: dict[str, Any]) -> str:

@@ -29,6 +29,9 @@ class Tool(NamedTuple):
     idempotent: bool = True
     # Exit codes that are answers (design section 4: 0 done, 1 negative); a health check answers with 4 as well.
     answers: tuple[int, ...] = (0, 1)
+    # Lists of the record that grow with the input: a call takes `offset` and `limit`, the answer has `next_offset`.
+    paged: tuple[str, ...] = ()
+    page_size: int = 0
 
     def as_listing(self) -> dict[str, Any]:
         """Return the tool as `tools/list` shows it."""
@@ -51,6 +54,37 @@ class Tool(NamedTuple):
                 "openWorldHint": False,
             },
         }
+
+
+class Page(NamedTuple):
+    """Which part of a growing list a call asks for."""
+
+    offset: int
+    limit: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.limit
+
+
+def page_of(arguments: dict[str, Any], limit: int) -> Page:
+    """Return the page that the arguments name, of `limit` items when they give no other number."""
+    return Page(arguments.get("offset", 0), arguments.get("limit", limit))
+
+
+def cut_page(record: dict[str, Any], keys: tuple[str, ...], page: Page) -> dict[str, Any]:
+    """Return the record with only that page of its growing lists, and where the next one begins (None: no more).
+
+    A script that shortened its list itself says under `left_out` by how much; afterwards it counts what follows the page.
+    """
+    cut = {key: record[key][page.offset : page.end] for key in keys}
+    more = any(len(record[key]) > page.end for key in keys)
+    answer = {**record, **cut}
+    if "left_out" in record:
+        total = sum(len(record[key]) for key in keys) + record["left_out"]
+        answer["left_out"] = max(0, total - page.end)
+        more = answer["left_out"] > 0
+    return {**answer, "next_offset": page.end if more else None}
 
 
 class ArgumentError(Exception):

@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from . import summaries
-from .tool import ArgumentError, Invocation, Resolve, Tool
+from .tool import ArgumentError, Invocation, Resolve, Tool, page_of
 
 MAX_TEXT = 2_000_000
 MAX_FILES = 32
+# Items of a growing list in one answer unless the call says otherwise: what a model reads without losing the thread.
+SEARCH_PAGE = 5
+LINT_PAGE = 20
+# The lint script's own bound; beyond it the script is asked for all.
+LINT_BOUND = 200
 
 
 def _string(description: str, **limits: Any) -> dict[str, Any]:
@@ -33,6 +38,23 @@ _FILES = {
 }
 
 
+def _page(default: int) -> dict[str, Any]:
+    return {
+        "limit": {
+            "type": "integer",
+            "description": f"items per page (default {default})",
+            "minimum": 1,
+            "maximum": 100,
+        },
+        "offset": {
+            "type": "integer",
+            "description": "where the page begins: `next_offset` of the answer before",
+            "minimum": 0,
+            "maximum": 100_000,
+        },
+    }
+
+
 def _language(arguments: dict[str, Any]) -> list[str]:
     return ["--lang", arguments["language"]] if "language" in arguments else []
 
@@ -51,8 +73,9 @@ def _lookup_code(arguments: dict[str, Any], _: Resolve) -> Invocation:
 
 
 def _search(arguments: dict[str, Any], _: Resolve) -> Invocation:
-    limit = str(arguments.get("limit", 5))
-    return Invocation(["search", "--output", "json", "--limit", limit, "-"], arguments["query"])
+    # One more than the page holds: it tells whether there is a next one.
+    limit = page_of(arguments, SEARCH_PAGE).end + 1
+    return Invocation(["search", "--output", "json", "--limit", str(limit), "-"], arguments["query"])
 
 
 def _record(arguments: dict[str, Any], _: Resolve) -> Invocation:
@@ -127,6 +150,8 @@ def _capture_budget(arguments: dict[str, Any], _: Resolve) -> Invocation:
 
 def _lint_capture(arguments: dict[str, Any], resolve: Resolve) -> Invocation:
     options = ["--output", "json"]
+    if page_of(arguments, LINT_PAGE).end > LINT_BOUND:
+        options.append("--all")
     for name in ("entry", "select", "severity"):
         if arguments.get(name):
             options.append(f"--{name}={arguments[name]}")
@@ -176,11 +201,13 @@ TOOLS: tuple[Tool, ...] = (
         _object(
             ["query"],
             query=_string("words or an error text", minLength=1, maxLength=100_000),
-            limit={"type": "integer", "description": "how many of each at most", "minimum": 1, "maximum": 50},
+            **_page(SEARCH_PAGE),
         ),
         "npu-graph/search/1",
         _search,
         summaries.search,
+        paged=("patterns", "cases"),
+        page_size=SEARCH_PAGE,
     ),
     Tool(
         "npu_graph_locate_source",
@@ -211,10 +238,13 @@ TOOLS: tuple[Tool, ...] = (
             entry=_string("function that a framework captures, such as pkg.model:Decoder.forward", maxLength=500),
             select=_string("rules to run, such as G001,G004", maxLength=500),
             severity=_string("leave out what is below", enum=["error", "warning", "info"]),
+            **_page(LINT_PAGE),
         ),
         "npu-graph/lint/1",
         _lint_capture,
         summaries.generic,
+        paged=("findings",),
+        page_size=LINT_PAGE,
     ),
     Tool(
         "npu_graph_check_health",

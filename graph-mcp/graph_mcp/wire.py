@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Iterator
 # A longer line is refused and skipped without being held in memory.
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 _SKIP_BLOCK = 1 << 20
+MAX_DIGITS = 30
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -17,6 +18,8 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNSUPPORTED_VERSION = -32022
+# Of the revisions that begin with `initialize`; 2026-07-28 forbids it and answers INVALID_PARAMS.
+EARLIER_RESOURCE_NOT_FOUND = -32002
 
 
 class WireError(Exception):
@@ -80,13 +83,20 @@ def read_messages(stream: BinaryIO) -> Iterator[Any]:
         if not line.strip():
             continue
         try:
-            yield json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
+            yield json.loads(line.decode("utf-8"), parse_constant=_refuse_constant, parse_int=_read_integer)
         except UnicodeDecodeError:
             yield WireError(PARSE_ERROR, "a message is not valid UTF-8")
         except RecursionError:
             yield WireError(PARSE_ERROR, "a message is nested too deeply")
         except ValueError as error:
             yield WireError(PARSE_ERROR, f"a message is not valid JSON: {str(error)[:120]}")
+
+
+def _read_integer(digits: str) -> int:
+    """Return the number; a long one is refused, as older Pythons take minutes for a million digits."""
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"an integer has more than {MAX_DIGITS} digits")
+    return int(digits)
 
 
 def _refuse_constant(name: str) -> Any:

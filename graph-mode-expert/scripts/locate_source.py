@@ -4,11 +4,13 @@
 Usage: locate_source.py TEXT [TEXT ...] | -   [--torch-npu VERSION] [--source DIR] [--output …] [--lang …]
        locate_source.py --check DIR [--torch-npu VERSION]
 
-A TEXT is a message ("NPU graphs must be captured on a non-default stream"), a call (AclmdlRICaptureEnd), a frame
-(compiler_depend.ts:193 with its function name, NPUGraph.cpp:247, graphs.py line 359), or a whole stack; - reads
-standard input. VERSION is pip's (2.10.0, 2.7.1.post2) or a release (26.0.0). Without it the release is that of DIR,
-else the one that the text states, else the one that the stack's lines belong to, else that of the torch_npu installed
-here; which one is printed.
+A TEXT is a message ("NPU graphs must be captured on a non-default stream"), a frame (compiler_depend.ts:193 with its
+function name, NPUGraph.cpp:247, graphs.py line 359), a whole stack, or a name: a public graph API or a function that it
+passes through (capture_begin, NPUGraph.replay, torch.npu.graph, aclmdlRICaptureBegin) gives the call chain Python,
+binding, C++, ACL with every line; another function of the map gives what it raises. - reads standard input.
+VERSION is pip's (2.10.0, 2.7.1.post2) or a release (26.0.0). Without it the release is that of DIR, else the one that
+the text states, else the one that the stack's lines belong to, else that of the torch_npu installed here; which one is
+printed.
 With --source, or an installation on the path, the real file is read and the lines shown; nothing is imported.
 --check says whether DIR is usable for reading on, and how to get the right sources.
 
@@ -27,6 +29,7 @@ from typing import Any, NamedTuple, Sequence
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import call_chains
 import source_tree
 
 from npu_graph import bundle, cli
@@ -46,6 +49,15 @@ WORDS = {
     "known_from": ("known from", "依据"),
     "no_release": ("not known: give --torch-npu, or --source DIR", "未知:请用 --torch-npu 或 --source 指定"),
     "unknown": ("not in the map", "不在映射表中"),
+    "nearest": ("nearest known names", "最接近的已知名字"),
+    "more": (
+        "{} more sites in this function; --output json has them all",
+        "该函数里还有 {} 处；--output json 列出全部",
+    ),
+    "unknown_name": (
+        "no graph API, and no function of the graph core, is called so",
+        "没有这样的图模式接口,图模式核心里也没有这个函数",
+    ),
     "unknown_why": (
         "no site of the graph core prints this; check the spelling, or paste the line that holds function and message",
         "图模式核心代码没有这条信息;请核对拼写,或粘贴含函数名和报错文字的整行",
@@ -86,6 +98,7 @@ class Context(NamedTuple):
     exact: bool
     inferred: Inference | None
     tree: source_tree.Tree | None
+    chains: call_chains.Chains
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -111,6 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def find_context(texts: Sequence[str], version: str, folder: str, source_map: SourceMap) -> Context:
     """Decide which release is meant: the one given, else that of the sources, else that of the stack's lines."""
     tree = _open(folder) if folder else None
+    chains = call_chains.Chains.load()
     inferred = source_map.infer_release([place for text in texts for place in find_places(text)])
     stated = "" if version or tree is not None else _stated_version(texts, source_map)
     if version or stated:
@@ -120,26 +134,26 @@ def find_context(texts: Sequence[str], version: str, folder: str, source_map: So
             raise cli.CommandError(
                 f"torch_npu {version} is not in the map; expected a wheel's version (2.10.0, {newest}) or a release"
             )
-        return Context(
-            source_map, releases, "--torch-npu" if version else f"text: torch_npu {stated}", exact, inferred, tree
-        )
+        how = "--torch-npu" if version else f"text: torch_npu {stated}"
+        return Context(source_map, releases, how, exact, inferred, tree, chains)
     if tree is not None:
         releases, how = source_tree.release_of(tree, source_map)
         if releases:
-            return Context(source_map, releases, f"--source: {how}", True, inferred, tree)
+            return Context(source_map, releases, f"--source: {how}", True, inferred, tree, chains)
     if inferred and inferred.value:
         releases = [
             source_map.releases[release_id]
             for release_id in inferred.ids
             if source_map.root(release_id) == inferred.value
         ]
-        return Context(source_map, releases, f"stack ({inferred.sure})", inferred.sure != "possible", inferred, tree)
+        exact = inferred.sure != "possible"
+        return Context(source_map, releases, f"stack ({inferred.sure})", exact, inferred, tree, chains)
     if tree is None:
         tree = source_tree.find_installed()
         if tree is not None:
             releases, how = source_tree.release_of(tree, source_map)
-            return Context(source_map, releases, f"installed: {how}", bool(releases), inferred, tree)
-    return Context(source_map, [], "", False, inferred, tree)
+            return Context(source_map, releases, f"installed: {how}", bool(releases), inferred, tree, chains)
+    return Context(source_map, [], "", False, inferred, tree, chains)
 
 
 def locate(texts: Sequence[str], context: Context) -> dict[str, Any]:
@@ -179,9 +193,38 @@ def _results_of(text: str, context: Context) -> list[dict[str, Any]]:
     found = [match for match in found if match.line is not None] or found
     if found and not seen.intersection(match.row for match in found):
         results.append(_result(cli.one_line(text, 300), None, found, context))
-    if not results:
-        results.append(_result(cli.one_line(text, 300), None, [], context))
+    names = context.chains.find(text)
+    if names and not calls:
+        results = [_chain_result(text, names, [], context)]
+    elif names:
+        results[-1]["chains"] = _chain_records(names, context)
+    elif not results:
+        results = [_name_result(text, context)]
     return results
+
+
+def _name_result(text: str, context: Context) -> dict[str, Any]:
+    """Return what a text is that is no site: a function of the map, a question that names an API, or nothing known."""
+    inside = [row for row in context.source_map.rows if row.kind != "frame" and _is_in(text, row)]
+    if inside:
+        matches = [Match(row, _line_in(row, context), 1.0) for row in inside]
+        return _result(cli.one_line(text, 300), None, [item for item in matches if item.line] or matches, context)
+    names = context.chains.find_in_question(text)
+    if names:
+        return _chain_result(text, names, [], context)
+    functions = dict.fromkeys(row.function for row in context.source_map.rows)
+    return _chain_result(text, [], context.chains.nearest(text, list(functions)), context)
+
+
+def _chain_result(text: str, names: Sequence[str], nearest: Sequence[str], context: Context) -> dict[str, Any]:
+    result = _result(cli.one_line(text, 300), None, [], context)
+    if names:
+        result["status"] = EXACT if context.releases and context.exact else SEVERAL
+    return {**result, "chains": _chain_records(names, context), "nearest": list(nearest)}
+
+
+def _chain_records(names: Sequence[str], context: Context) -> list[dict[str, Any]]:
+    return call_chains.records(context.chains, names, context.source_map, context.releases, context.tree)
 
 
 def _result(query: str, place: Place | None, matches: Sequence[Match], context: Context) -> dict[str, Any]:
@@ -201,6 +244,8 @@ def _result(query: str, place: Place | None, matches: Sequence[Match], context: 
         "releases_with_this_line": _release_names(fits or [], context.source_map),
         "matches": records,
         "more": max(0, len(matches) - MAX_MATCHES),
+        "chains": [],
+        "nearest": [],
     }
 
 
@@ -291,12 +336,18 @@ def render_answer(record: dict[str, Any], zh: bool, mark: Any) -> str:
     lines += _inference_lines(release, zh)
     for result in record["results"]:
         lines += ["", mark(cli.one_line(result["query"], 200))]
-        if result["status"] == UNKNOWN:
+        if result["nearest"]:
+            lines.append(f"  {WORDS['unknown'][zh]}: {WORDS['unknown_name'][zh]}")
+            lines.append(f"  {WORDS['nearest'][zh]}: {', '.join(map(mark, result['nearest']))}")
+        elif result["status"] == UNKNOWN:
             lines.append(f"  {WORDS['unknown'][zh]}: {WORDS['unknown_why'][zh]}")
         elif result["status"] == OTHER_RELEASE and result["releases_with_this_line"]:
             lines.append("  " + WORDS["other"][zh].format(", ".join(result["releases_with_this_line"][:8])))
         for match in result["matches"]:
             lines += _match_lines(match, zh, mark)
+        if result["more"]:
+            lines.append("  " + WORDS["more"][zh].format(result["more"]))
+        lines += call_chains.render(result["chains"], zh, mark)
     if record["get_sources"]:
         lines += ["", f"{WORDS['get'][zh]}:", *(f"  {mark(command)}" for command in record["get_sources"])]
     return "\n".join(lines) + "\n"
@@ -362,7 +413,7 @@ def _print(record: dict[str, Any], options: argparse.Namespace, render: Any) -> 
         cli.write_text(text if options.all else cli.bound_output(text))
     if "check" in record:
         return cli.NEGATIVE if record["check"]["usable"] == "no" else cli.DONE
-    located = all(result["matches"] for result in record["results"])
+    located = all(result["matches"] or result["chains"] for result in record["results"])
     return cli.DONE if located else cli.NEGATIVE
 
 
@@ -381,13 +432,14 @@ def _parser() -> argparse.ArgumentParser:
         "Turn an error text or a stack frame into file, function and line of the user's torch_npu release.",
         [
             'locate_source.py "NPU graphs must be captured on a non-default stream" --torch-npu 2.10.0',
+            "locate_source.py capture_begin --torch-npu 2.10.0",
             'locate_source.py "capture_end:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:209" --lang zh',
             "locate_source.py - --source ascend-pytorch --output json < stack.txt",
             "locate_source.py --check ascend-pytorch --torch-npu 26.0.0",
         ],
     )
     parser.add_argument(
-        "text", nargs="*", metavar="TEXT", help="an error text, a frame, a stack; - reads standard input"
+        "text", nargs="*", metavar="TEXT", help="an error text, a frame, a stack, a name; - reads standard input"
     )
     parser.add_argument("--torch-npu", default="", metavar="VERSION", help="wheel version or release of the user")
     parser.add_argument("--source", default="", metavar="DIR", help="a checkout or site-packages to show lines from")
@@ -421,8 +473,14 @@ def _open(folder: str) -> source_tree.Tree:
 def _names_call(text: str, row: Row) -> bool:
     """Say whether the text is just the name of an ACL call (AclmdlRICaptureEnd, aclmdlRICaptureEnd) of this site."""
     name = text.strip().partition("(")[0].rpartition("::")[2].lower()
-    call = row.message.partition("(")[0].rpartition("::")[2].lower()
-    return len(name) >= 8 and name == call and row.kind != "frame"
+    namespace, _, call = row.message.partition("(")[0].rpartition("::")
+    return len(name) >= 8 and name == call.lower() and namespace != "" and row.kind != "frame"
+
+
+def _is_in(text: str, row: Row) -> bool:
+    """Say whether the text is just the name of the function that holds this site; a plain word (stream) is not."""
+    name = text.strip().rstrip("() ")
+    return re.search(r"[A-Z_.:]", name) is not None and name in (row.function, re.split(r"::|\.", row.function)[-1])
 
 
 def _line_in(row: Row, context: Context) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -9,11 +10,12 @@ import platform
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, Iterator, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from npu_graph import cli
+from npu_graph.user_callables import need_torch
 
 Run = Callable[[], Any]
 
@@ -29,6 +31,11 @@ VARIABLES = (
     "CPU_AFFINITY_CONF",
     "OMP_NUM_THREADS",
 )
+# torch's switch that keeps device backends from loading with it.
+AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+# npu_sim's library, and a variable that its run.py always sets (npu_sim/build.py).
+SIMULATOR_LIBRARY = "libnpu_sim.so"
+SIMULATOR_VARIABLE = "NPU_SIM_CANN"
 # Names of a capture made by this script; any other name is a torch.compile backend.
 NPUGRAPH = "npugraph"
 _WARM_UP_BEFORE_CAPTURE = 3
@@ -41,24 +48,33 @@ class Workload(NamedTuple):
     capture: Callable[[], Run]
 
 
+@contextlib.contextmanager
+def users_code(what: str, hint: str) -> Iterator[None]:
+    """Turn whatever the user's code raises into one line; CANN's own texts run over many.
+
+    An exit() in that code must not end the script as if the measurement had gone well.
+    """
+    try:
+        yield
+    except cli.CommandError:
+        raise
+    except (Exception, SystemExit) as error:
+        reason = cli.one_line(f"{type(error).__name__}: {error}", 240)
+        raise cli.CommandError(f"{what}: {reason}; {hint}", cli.NO_INPUT) from error
+
+
 class Device:
     """The device the workload runs on: npu when torch_npu is there, else the CPU (for trying things out)."""
 
     def __init__(self) -> None:
-        try:
-            import torch
-        except ImportError:
-            raise cli.CommandError("torch is not installed here; run this where the model runs", cli.ABSENT) from None
-        self.torch = torch
+        if importlib.util.find_spec("torch") is None:
+            raise cli.CommandError("torch is not installed here; run this where the model runs", cli.ABSENT)
+        self.torch = need_torch("bench_graph.py")
         self.npu: Any = None
-        try:
-            import torch_npu  # noqa: F401  # registers torch.npu
-        except ImportError:
-            pass
-        else:
-            if torch.npu.is_available():
-                self.npu = torch.npu
+        if _load_torch_npu() and self.torch.npu.is_available():
+            self.npu = self.torch.npu
         self.name = "npu" if self.npu else "cpu"
+        self.simulator = "npu_sim" if self.npu and _runs_on_simulator() else None
 
     def synchronize(self) -> None:
         if self.npu:
@@ -102,11 +118,40 @@ class Device:
             "torch": str(self.torch.__version__),
             "torch_npu": _module_version("torch_npu"),
             "device": self.name,
+            "simulator": self.simulator,
             "soc": _quietly(lambda: str(self.npu.get_device_name())) if self.npu else None,
             "cann": _quietly(_cann_version) if self.npu else None,
             "driver": _driver_version(),
             "variables": {name: os.environ[name][:200] for name in VARIABLES if name in os.environ},
         }
+
+
+def _load_torch_npu() -> bool:
+    """Import torch_npu, which registers torch.npu.
+
+    Raises:
+        CommandError: exit code 4 when it is installed and does not load: a time of the CPU in its place would mislead.
+    """
+    if importlib.util.find_spec("torch_npu") is None:
+        return False
+    try:
+        importlib.import_module("torch_npu")
+    except Exception as error:
+        if os.environ.get(AUTOLOAD) == "0":
+            return False  # the user wants the CPU
+        reason = cli.one_line(f"{type(error).__name__}: {error}", 200)
+        hint = f"source CANN's set_env.sh, or set {AUTOLOAD}=0 to measure on the CPU"
+        raise cli.CommandError(f"torch_npu does not load ({reason}); {hint}", cli.ABSENT) from None
+    return True
+
+
+def _runs_on_simulator() -> bool:
+    """Say whether npu_sim stands in for CANN here: its library is in the process."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as source:  # noqa: PTH123
+            return any(SIMULATOR_LIBRARY in line for line in source)
+    except OSError:
+        return SIMULATOR_VARIABLE in os.environ
 
 
 def load_workload(target: str, script: str | None, backend: str, device: Device) -> Workload:
@@ -143,7 +188,7 @@ def load_workload(target: str, script: str | None, backend: str, device: Device)
 
 def _call_target(target: str, script: str | None) -> Any:
     module_name, _, function_name = target.partition(":")
-    try:
+    with users_code(f"the target {target} failed", "run it alone first"):
         if script is not None:
             path = Path(script)
             if not path.is_file():
@@ -158,12 +203,6 @@ def _call_target(target: str, script: str | None) -> Any:
             sys.path.insert(0, str(Path.cwd()))
             module = importlib.import_module(module_name)
         return getattr(module, function_name)()
-    except cli.CommandError:
-        raise
-    except Exception as error:
-        raise cli.CommandError(
-            f"the target {target} failed: {type(error).__name__}: {error}; run it alone first", cli.NO_INPUT
-        ) from error
 
 
 def _capture_npugraph(eager: Run, device: Device) -> Run:

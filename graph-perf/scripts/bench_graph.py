@@ -4,13 +4,15 @@
 Usage: bench_graph.py MODULE:FUNCTION [--backend npugraph|npugraphs|npugraph_ex|…] [--repeats N] [--save FILE]
        bench_graph.py --script FILE [FUNCTION]
        bench_graph.py --compare OLD.json NEW.json
+Both take --html FILE (a page with drawings, needs Jinja2), --lang en|zh and --output text|json|md.
 
 FUNCTION takes no argument and returns a call, `(call, args)`, or {"eager": call, "capture": function that captures and
 returns the replaying call}. Runs warm-up, then eager and graph in turn (A B A B) between device events. Prints P50, P90
 and P99, a bootstrap interval of the speed-up, capture cost, break-even, memory, drift and what it ran on; concludes
-nothing when the interval includes 1. Needs torch (and torch_npu on an NPU), except for --compare.
+nothing when the interval includes 1, or when the device is npu_sim. Needs torch (and torch_npu on an NPU), except for
+--compare.
 Exit codes: 0 the graph is faster (compare: no regression), 1 slower, unclear or a regression, 2 wrong usage, 3 the
-target or a record cannot be used, 4 torch is absent.
+target or a record cannot be used, 4 torch is absent or does not load (--html: Jinja2 is absent).
 """
 
 from __future__ import annotations
@@ -28,9 +30,13 @@ from typing import Any, Callable, Protocol, Sequence
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench_record import FASTER, SCHEMA, compare, conclude, rounded
+from bench_device import Device, load_workload, users_code
+from bench_page import render_comparison, render_measurement
+from bench_record import FASTER, ON_CPU, SCHEMA, compare, conclude
+from bench_report import bench_lines, compare_lines
 
 from npu_graph import cli
+from npu_graph.pages.page import load_jinja2, write_page
 
 EXAMPLES = (
     "bench_graph.py my_model:decode_step --backend npugraph --repeats 50 --save graph.json",
@@ -53,19 +59,27 @@ class Clock(Protocol):
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
+    if options.html:
+        load_jinja2("--html")  # a measurement takes minutes: say it before
     if options.compare:
-        record = _compare_files(*options.compare)
-        _print(record, options, _compare_lines(record))
-        return cli.NEGATIVE if record["regression"] else cli.DONE
+        records = [_read_record(name) for name in options.compare]
+        record = _compare(records, options.compare)
+        if options.html:
+            _write_html(options.html, render_comparison(record, records, options.lang))
+        _print(record, options, compare_lines(record, options.lang))
+        return cli.NEGATIVE if record["regression"] or record["reasons"] else cli.DONE
     target = options.target or ("target" if options.script else None)
     if target is None or (options.script is None and ":" not in target):
         raise cli.CommandError("give MODULE:FUNCTION, or --script FILE [FUNCTION], or --compare OLD NEW")
-    record = _measure(target, options)
+    with contextlib.redirect_stdout(sys.stderr):  # torch_npu and the user's code print while they run
+        record = _measure(target, options)
     if options.save:
         _save(record, Path(options.save))
+    if options.html:
+        _write_html(options.html, render_measurement(record, options.lang))
     if not options.samples:
         record = {key: value for key, value in record.items() if key != "samples"}
-    _print(record, options, _bench_lines(record))
+    _print(record, options, bench_lines(record, options.lang))
     return cli.DONE if record["result"]["conclusion"] == FASTER else cli.NEGATIVE
 
 
@@ -79,6 +93,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repeats", type=_positive, default=30, metavar="N", help="samples of each (30)")
     parser.add_argument("--calls", type=_positive, metavar="N", help="calls per sample (default: about 2 ms of them)")
     parser.add_argument("--save", metavar="FILE", help="write the record with its samples, for --compare")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with drawings (needs Jinja2)")
+    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of text, md and page (en)")
     parser.add_argument("--samples", action="store_true", help="print every sample in JSON")
     parser.add_argument("--output", choices=("text", "json", "md"), default="text", help="default: text")
     return parser
@@ -91,36 +107,38 @@ def _positive(text: str) -> int:
 
 
 def _measure(target: str, options: argparse.Namespace) -> dict[str, Any]:
-    from bench_device import Device, load_workload
-
     device = Device()
     workload = load_workload(target, options.script, options.backend, device)
     memory = {"before": device.memory()}
-    _run(workload.eager, options.warmup, "eager")
-    device.synchronize()
+    device.reset_peak()
+    with users_code("the eager run failed", "make it run alone first"):
+        _repeat(workload.eager, options.warmup)
+        device.synchronize()
     memory["eager"] = device.memory()
     device.reset_peak()
     began = time.perf_counter_ns()
-    try:
+    with users_code("the capture failed", "diagnose it with graph-mode-diagnostics"):
         graph = workload.capture()
-    except cli.CommandError:
-        raise
-    except Exception as error:
-        raise cli.CommandError(
-            f"the capture failed: {type(error).__name__}: {error}; diagnose it with graph-mode-diagnostics",
-            cli.NO_INPUT,
-        ) from error
-    device.synchronize()
+        device.synchronize()
     capture_us = (time.perf_counter_ns() - began) / 1000
-    _run(graph, options.warmup, "graph")
-    device.synchronize()
-    memory["graph"] = device.memory()
-    calls = options.calls or choose_calls(device, workload.eager, graph)
-    eager_us, graph_us = interleave(device, workload.eager, graph, options.repeats, calls)
+    if not callable(graph):
+        raise cli.CommandError("'capture' returned no call that replays the graph, such as graph.replay", cli.NO_INPUT)
+    with users_code("the graph run failed", "diagnose it with graph-mode-diagnostics"):
+        _repeat(graph, options.warmup)
+        device.synchronize()
+        memory["graph"] = device.memory()
+        calls = options.calls or choose_calls(device, workload.eager, graph)
+        eager_us, graph_us = interleave(device, workload.eager, graph, options.repeats, calls)
+    if min(*eager_us, *graph_us) <= 0:
+        raise cli.CommandError(
+            f"a sample of {calls} calls took no measurable time; give more with --calls", cli.NO_INPUT
+        )
+    memory["graph_adds"] = _added(memory["eager"], memory["graph"])
     return {
         "schema": SCHEMA,
         "target": target,
-        "result": conclude(eager_us, graph_us, capture_us),
+        "result": conclude(eager_us, graph_us, capture_us, bool(device.simulator)),
+        "notes": [] if device.npu else [ON_CPU],
         "memory_bytes": memory if any(memory.values()) else None,
         "settings": {
             "backend": options.backend,
@@ -134,14 +152,16 @@ def _measure(target: str, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _run(run: Callable[[], Any], times: int, name: str) -> None:
-    try:
-        for _ in range(times):
-            run()
-    except Exception as error:
-        raise cli.CommandError(
-            f"the {name} run failed: {type(error).__name__}: {error}; make it run alone first", cli.NO_INPUT
-        ) from error
+def _added(eager: dict[str, int] | None, graph: dict[str, int] | None) -> dict[str, int] | None:
+    """Return the memory that capture and replay took beside what eager held, which stays allocated meanwhile."""
+    if eager is None or graph is None:
+        return None
+    return {name: graph[name] - eager[name] for name in ("allocated", "reserved")}
+
+
+def _repeat(run: Callable[[], Any], times: int) -> None:
+    for _ in range(times):
+        run()
 
 
 def choose_calls(device: Clock, eager: Callable[[], Any], graph: Callable[[], Any]) -> int:
@@ -173,21 +193,28 @@ def _save(record: dict[str, Any], path: Path) -> None:
         raise cli.CommandError(f"{path} cannot be written: {error.strerror}", cli.USAGE) from None
 
 
-def _compare_files(old: str, new: str) -> dict[str, Any]:
-    records = []
-    for name in (old, new):
-        try:
-            if Path(name).stat().st_size > _MAX_RECORD:
-                raise cli.CommandError(f"{name} is too large for a record of --save", cli.NO_INPUT)
-            records.append(json.loads(Path(name).read_text(encoding="utf-8")))
-        except OSError as error:
-            raise cli.CommandError(f"{name} cannot be read: {error.strerror}", cli.NO_INPUT) from None
-        except (ValueError, RecursionError):
-            raise cli.CommandError(f"{name} is no JSON record of --save", cli.NO_INPUT) from None
+def _write_html(path: Path, page: str) -> None:
+    print(f"{path}: {write_page(path, page)} bytes", file=sys.stderr)
+
+
+def _read_record(name: str) -> Any:
+    try:
+        if Path(name).exists() and not Path(name).is_file():
+            raise cli.CommandError(f"{name} is not a regular file; name a record of --save", cli.NO_INPUT)
+        if Path(name).stat().st_size > _MAX_RECORD:
+            raise cli.CommandError(f"{name} is too large for a record of --save", cli.NO_INPUT)
+        return json.loads(Path(name).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise cli.CommandError(f"{name} cannot be read: {error.strerror}", cli.NO_INPUT) from None
+    except (ValueError, RecursionError):
+        raise cli.CommandError(f"{name} is no JSON record of --save", cli.NO_INPUT) from None
+
+
+def _compare(records: list[Any], names: Sequence[str]) -> dict[str, Any]:
     try:
         return compare(*records)
     except ValueError as error:
-        raise cli.CommandError(f"{old} or {new} is {error}", cli.NO_INPUT) from None
+        raise cli.CommandError(f"{' or '.join(names)} is {error}", cli.NO_INPUT) from None
 
 
 def _print(record: dict[str, Any], options: argparse.Namespace, lines: list[str]) -> None:
@@ -198,50 +225,6 @@ def _print(record: dict[str, Any], options: argparse.Namespace, lines: list[str]
         lines = [f"## {lines[0]}", "", *[f"- {line}" for line in lines[1:]]]
     with contextlib.suppress(BrokenPipeError):
         cli.write_text(cli.bound_output("\n".join(cli.one_line(line, 600) for line in lines) + "\n"))
-
-
-def _bench_lines(record: dict[str, Any]) -> list[str]:
-    result, settings, environment = record["result"], record["settings"], record["environment"]
-    low, high = result["speedup_interval"]
-    n = result["eager_us"]["n"]
-    lines = [
-        f"{result['conclusion']}: eager / graph = {result['speedup']} (95 % interval {low} to {high}, n={n} pairs)",
-        *[f"refused: {reason}" for reason in result["reasons"]],
-    ]
-    for kind in ("eager", "graph"):
-        times = rounded(result[f"{kind}_us"])
-        lines.append(f"{kind}: P50 {times['p50']} us, P90 {times['p90']} us, P99 {times['p99']} us (n={times['n']})")
-    lines.append(
-        f"drift first to last third: eager {result['drift']['eager']:+.1%}, graph {result['drift']['graph']:+.1%}"
-    )
-    lines.append(
-        f"capture cost {result['capture_us']} us; break-even after {result['break_even_replays'] or '-'} replays"
-    )
-    if record["memory_bytes"]:
-        memory = record["memory_bytes"]
-        reserved = {name: (value or {}).get("reserved") for name, value in memory.items()}
-        lines.append(f"device memory reserved (bytes): {reserved}")
-    lines.append(
-        f"settings: backend {settings['backend']}, warm-up {settings['warmup']}, {settings['repeats']} samples of "
-        f"{settings['calls_per_sample']} calls, {settings['order']}"
-    )
-    known = {key: value for key, value in environment.items() if value not in (None, {})}
-    lines.append("ran on: " + ", ".join(f"{key} {value}" for key, value in known.items()))
-    return lines
-
-
-def _compare_lines(record: dict[str, Any]) -> list[str]:
-    lines = ["regression: the graph became slower" if record["regression"] else "no regression of the graph"]
-    for kind in ("eager", "graph"):
-        change = record[kind]
-        low, high = change["interval"]
-        lines.append(
-            f"{kind}: {change['old_us']} -> {change['new_us']} us, ratio {change['ratio']} "
-            f"(95 % interval {low} to {high}, n={change['n'][0]}/{change['n'][1]}): {change['change']}"
-        )
-    lines += [f"environment differs: {text}" for text in record["environment_differs"]]
-    lines += [f"settings differ: {text}" for text in record["settings_differ"]]
-    return lines
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from npu_graph import cli
 from npu_graph.batch_log import read_batch_log
-from npu_graph.capture_budget import DEVICES, FITS, MODES
+from npu_graph.capture_budget import DEVICES, FITS, MODES, read_version
 from npu_graph.capture_plan import DEFAULT_MODE, plan_capture
 from npu_graph.serve_command import read_command
 
@@ -51,6 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             settings[name] = getattr(options, name)
     for name in ("hdk", "cann", "vllm_ascend", "device"):
         settings[name] = getattr(options, name) or ""
+    for name in ("hdk", "cann", "vllm_ascend"):
+        if settings[name] and not read_version(settings[name]):
+            shown = cli.one_line(settings[name], 40)
+            option = "--" + name.replace("_", "-")
+            raise cli.CommandError(f"{option} {shown} is no version; give one such as 25.5.1 or 8.5.0")
     for name in ("aiv", "moe", "expert_parallel"):
         settings[name] = getattr(options, name) or settings.get(name, False)
     if options.sizes:

@@ -10,7 +10,8 @@ from them. Secrets and names are hidden before anything is written. Never asks a
 
 JSON (schema npu-graph/COMMAND/1): record has recorded, and id, file, history, undo, new_pattern {needed, reason,
 cases}, notes, or else duplicates [{id, title, score}]; search cases [{id, title, score, status}] and patterns
-[{id, title}]; show case, or id, title, fields, signature of a pattern; list total and cases; check patterns, cases and
+[{id, title}]; show case, or id, title, fields, signature of a pattern; list total and cases; stats total, counts by
+stage, status, owner, month and pattern, stage_by_month, pattern_hits, patterns_without_case; check patterns, cases and
 problems [{file, line, message}]; promote id, cases, signature, dropped, text, file, or groups; import added, unchanged,
 kept_ours, refused, notes; export writes npu-graph/cases/1.
 
@@ -32,10 +33,11 @@ from kb_commands.keeping import KEEPING
 from kb_commands.promotion import PROMOTE
 from kb_commands.reading import READING
 from kb_commands.recording import RECORD
+from kb_commands.showing import SHOW
 
 from npu_graph import cli
 
-COMMANDS = (RECORD, *READING, *KEEPING, PROMOTE, *EXCHANGE)
+COMMANDS = (RECORD, SHOW, *READING, *KEEPING, PROMOTE, *EXCHANGE)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from npu_graph import bundle
-from npu_graph.cases import similar_cases
+from npu_graph.cases import SIMILAR_FROM, similar_cases
 from npu_graph.cli import InputText
 from npu_graph.codes import CodeBook
 from npu_graph.diagnosis.anchors import find_anchors
@@ -38,8 +38,6 @@ _RULED_OUT_SCORE = 0.5
 # Below the threshold of a candidate: a code alone is shared by several causes.
 _NEAR_BY_CODE = 0.29
 MAX_CODES = 20
-# Below this a case shares only common words with the report.
-CASE_FROM = 0.25
 _CHINESE_SHARE = 0.02
 _CHINESE_LINE = 0.4
 EDGE_LINES = 3
@@ -257,5 +255,5 @@ def _case_records(
     functions = [frame.function for frame in primary.frames[-8:]] if primary is not None else []
     found = similar_cases(text, [item.code for item in codes], functions, knowledge, limit=MAX_CASES)
     return [
-        {"id": case.id, "title": case.title, "score": round(score, 2)} for case, score in found if score >= CASE_FROM
+        {"id": case.id, "title": case.title, "score": round(score, 2)} for case, score in found if score >= SIMILAR_FROM
     ]

@@ -192,7 +192,7 @@ class Cadence(NamedTuple):
 
 def cadence(item: GraphReplays) -> Cadence:
     """Return the percentiles of the time between enqueues; the log says nothing about the end of a replay."""
-    gaps = Distribution(item.replays.buckets)
+    gaps = Distribution(item.replays.buckets())
     rough = gaps.percentile(0.5)
     if rough is None:
         return Cadence(None, None, 0, 0, 0)

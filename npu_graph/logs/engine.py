@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import zlib
@@ -13,6 +12,7 @@ from npu_graph.logs.layout import calibrate
 from npu_graph.logs.partial import Partial, SourceInfo
 from npu_graph.logs.scan import Scanner
 from npu_graph.logs.segment import Segment
+from npu_graph.logs.stamps import local_time
 
 # A file is cut into stretches of this size for several processes: small enough to balance, large enough that starting
 # a stretch costs nothing.
@@ -122,6 +122,8 @@ def _serial(tasks: Sequence[_Task], partial: Partial) -> Iterator[_Done]:
 
 
 def _parallel(tasks: Sequence[_Task], jobs: int) -> Iterator[_Done]:
+    import multiprocessing  # a scan in one process starts faster without it
+
     # Fork where it exists: starting is instant and nothing has to be imported again.
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("fork" if "fork" in methods else None)
@@ -143,16 +145,17 @@ def scan_stretch(task: _Task) -> _Done:
     options, source = task.options, task.source
     reader = Reader(source, task.start, task.end)
     scanner: Scanner | None = None
-    info = SourceInfo(options.host, source.path, source.size, "", None)
+    ended = local_time(source.mtime) if source.mtime else None
+    info = SourceInfo(options.host, source.path, source.size, "", None, (), ended)
     error = ""
     try:
         for block in reader.blocks():
             if scanner is None:
-                head = block if source.path == "-" else reader.head()
+                head = block.texts[0] if source.path == "-" else reader.head()
                 layout = calibrate(head, source, options.year)
                 info = info._replace(clock=layout.clock.source, zone=layout.clock.zone)
                 scanner = Scanner(layout, task.start, options.since, options.until)
-            scanner.feed(block)
+            scanner.feed_lines(block.lines, block.texts)
     except KeyboardInterrupt:
         error = "interrupted"
     except (OSError, EOFError, zlib.error) as problem:

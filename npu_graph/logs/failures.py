@@ -56,6 +56,7 @@ class Occurrence(NamedTuple):
     us: int | None
     resolution: int
     inherited: bool
+    latest_us: int | None  # the latest time it can have happened at; None when nothing tells
     echo: str  # why it is only a consequence, or ''
     retracted: bool
     survived: bool
@@ -117,6 +118,7 @@ def find_failures(partial: Partial, timeline: Timeline) -> Failures:
             line, us, resolution, inherited = cluster.first
             last_us = cluster.last[1]
             shift = ahead.get(info.host, 0)
+            latest = _latest(cluster, info.ended)
             retracted = cluster.last[0] < segment.retracted.get(pid, -1)
             active = activity.get(process)
             survived = active is not None and last_us is not None and active > last_us + SURVIVED_S * SECOND
@@ -128,6 +130,7 @@ def find_failures(partial: Partial, timeline: Timeline) -> Failures:
                     us - shift if us is not None else None,
                     resolution,
                     inherited,
+                    latest - shift if latest is not None else None,
                     _echo(f"{key} {cluster.text}"),
                     retracted,
                     survived,
@@ -146,10 +149,28 @@ def find_failures(partial: Partial, timeline: Timeline) -> Failures:
     return Failures(_groups(occurrences), first, bool(first and first.echo), others, after, skews, errors, unclustered)
 
 
+def _latest(cluster: Cluster, ended: int | None) -> int | None:
+    """Return the latest time the first line of a cluster can have been written at.
+
+    A line without a stamp follows the stamped line before it, by any time up to the next stamped line, or up to the
+    last writing of the file.
+    """
+    _, us, resolution, inherited = cluster.first
+    if us is not None and not inherited:
+        return us + max(resolution, 1) - 1
+    if cluster.before is not None:
+        return cluster.before
+    return ended if ended is not None and us is not None and ended >= us else None
+
+
 def _order(item: Occurrence) -> tuple[Any, ...]:
-    """Sort by the latest time an error can have: a 1-second stamp never goes before a microsecond of that second."""
-    us = item.us if item.us is not None else 1 << 62
-    return (us + max(item.resolution, 1) - 1, item.depth, item.place.source, item.place.line)
+    """Sort by the latest time an error can have.
+
+    So a 1-second stamp never goes before a microsecond of that second, and a line without a stamp goes before
+    another file's error only where the stamps around it prove it.
+    """
+    latest = item.latest_us if item.latest_us is not None else 1 << 62
+    return (latest, item.depth, item.place.source, item.place.line)
 
 
 def _echo(text: str) -> str:

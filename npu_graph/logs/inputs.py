@@ -164,6 +164,17 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
+class Block(NamedTuple):
+    """Consecutive whole lines, and texts in which everything stands that stands in one of the lines.
+
+    The texts are what was read, with the rest of a line that belongs to another block; a line that was put together
+    from two reads is a text of its own. Joining them to one text costs more than taking it apart into lines.
+    """
+
+    lines: list[bytes]
+    texts: tuple[bytes, ...]
+
+
 class Reader:
     """Hands out the lines that start in [start, end) of a source, in blocks that end at a line end.
 
@@ -187,7 +198,7 @@ class Reader:
         except (OSError, EOFError, zlib.error):
             return b""
 
-    def blocks(self) -> Iterator[bytes]:
+    def blocks(self) -> Iterator[Block]:
         """Yield blocks of whole lines; the last one may lack its line end."""
         if self.source.path == "-":
             yield from self._cut(sys.stdin.buffer, None)
@@ -210,7 +221,7 @@ class Reader:
             return gzip.open(self.source.path, "rb")  # type: ignore[return-value]
         return Path(self.source.path).open("rb", buffering=0)
 
-    def _cut(self, stream: BinaryIO, left: int | None) -> Iterator[bytes]:
+    def _cut(self, stream: BinaryIO, left: int | None) -> Iterator[Block]:
         tail = b""
         skipping = False
         total = 0
@@ -230,20 +241,25 @@ class Reader:
                     continue
                 data = data[end + 1 :]
                 skipping = False
-            end = data.rfind(b"\n")
-            if end < 0:
-                tail += data
-                if len(tail) > MAX_LINE:
-                    yield tail[:MAX_LINE] + b"\n"
-                    tail, skipping = b"", True
-                continue
-            yield tail + data[: end + 1]
-            tail = data[end + 1 :]
+                if not data:
+                    continue
+            lines = io.BytesIO(data).readlines()
+            texts: tuple[bytes, ...] = (data,)
+            if tail:
+                lines[0] = tail + lines[0]
+                texts = (data, lines[0])
+            tail = lines.pop() if not lines[-1].endswith(b"\n") else b""
+            if len(tail) > MAX_LINE:
+                lines.append(tail[:MAX_LINE] + b"\n")
+                texts = (data, lines[-1])
+                tail, skipping = b"", True
+            if lines:
+                yield Block(lines, texts)
         if tail:
             # A line that starts before the end of this stretch belongs to it wholly.
             if self.limit is not None and not self.source.packed:
                 tail += _rest_of_line(stream, MAX_LINE)
-            yield tail
+            yield Block([tail], (tail,))
 
     def _read(self, stream: BinaryIO, size: int) -> bytes:
         """Read up to size bytes; of a damaged archive, what comes before the damage."""

@@ -76,7 +76,11 @@ def _clock(lines: list[bytes], source: Source, year: int | None) -> Clock:
         now = Clock(stamps.local_time(source.mtime), "the file's time")
     zone = None
     dated = None
-    for line in lines[:400]:
+    sample = lines[:400]
+    is_zoned = any(line.startswith(b"20") for line in sample)
+    for line in sample:
+        if dated is not None and (zone is not None or not is_zoned):
+            break
         parsed = parse_line(line, now)
         if parsed.stamp is None:
             continue

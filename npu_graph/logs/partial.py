@@ -20,6 +20,7 @@ class SourceInfo(NamedTuple):
     clock: str  # what the year was taken from
     zone: int | None
     notes: tuple[str, ...] = ()
+    ended: int | None = None  # when the file was last written (local µs), None when unknown
 
     @property
     def id(self) -> str:
@@ -94,8 +95,8 @@ class Partial:
         try:
             made.interrupted = bool(record["interrupted"])
             for item in record["sources"]:
-                host, path, size, clock, zone, notes = item["info"]
-                info = SourceInfo(host, path, size, clock, zone, tuple(notes))
+                host, path, size, clock, zone, notes, ended = item["info"]
+                info = SourceInfo(host, path, size, clock, zone, tuple(notes), ended)
                 made.infos[info.id] = info
                 parts = [Segment.from_record(part) for part in item["segments"]]
                 made.segments[info.id] = {(part.start, part.end): part for part in parts}

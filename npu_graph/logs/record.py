@@ -20,7 +20,7 @@ from npu_graph.logs.lines import BAD_LEVELS, parse_line
 from npu_graph.logs.partial import Partial
 from npu_graph.logs.segment import Process
 from npu_graph.logs.signatures import find_event
-from npu_graph.logs.stamps import SECOND, Clock, show
+from npu_graph.logs.stamps import DAY, SECOND, Clock, show
 from npu_graph.logs.timeline import WAY_MEANS, Place, Timeline, build_timeline, point_record, process_id
 from npu_graph.patterns import load_patterns, match_patterns
 
@@ -452,9 +452,14 @@ def _confidence(failures: Failures) -> str:
     for other in failures.others:
         if other.us is None or other.place.source == first.place.source:
             continue
-        if other.us < first.us + max(first.resolution, other.resolution):
-            return "low" if max(first.resolution, other.resolution) > SECOND else "medium"
+        if first.latest_us is None or other.us <= first.latest_us:
+            return "low" if max(_uncertainty(first), _uncertainty(other)) >= SECOND else "medium"
     return "medium" if first.inherited else "high"
+
+
+def _uncertainty(item: Occurrence) -> int:
+    """Return the width of the interval in which an error happened, in microseconds."""
+    return item.latest_us - item.us if item.latest_us is not None and item.us is not None else DAY
 
 
 def _quiet(failures: Failures, ranks: dict[str, str]) -> list[str]:

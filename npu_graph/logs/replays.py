@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from itertools import accumulate
 from operator import sub
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 # The longest gaps are kept with their line, so that a claim about the tail can be looked up.
 KEPT_GAPS = 8
@@ -17,7 +17,8 @@ KEPT_GAPS = 8
 # library computes for a whole list at once: percentiles are within 0.8 percent, and one graph needs a few hundred
 # buckets whatever the number of replays.
 _UPPER_HALF = 1 if sys.byteorder == "little" else 0
-_NEGATIVE = 0x8000
+# Gaps are counted in portions of this size: one graph's counts then stay in the processor's cache.
+_FRESH_MOST = 4096
 
 
 def bucket(gap: int) -> int:
@@ -30,14 +31,14 @@ def edge(code: int) -> int:
     return int(struct.unpack(">f", struct.pack(">HH", code, 0))[0])
 
 
-def _buckets(gaps: Sequence[int]) -> memoryview:
-    return memoryview(array("f", gaps).tobytes()).cast("H")[_UPPER_HALF::2]
+def _buckets(gaps: Sequence[int]) -> array[int]:
+    return array("H", array("f", gaps).tobytes())[_UPPER_HALF::2]
 
 
 class Replays:
     """Replays of one graph in one stretch of a log, in line order."""
 
-    __slots__ = ("back", "buckets", "count", "first", "last", "longest", "unstamped")
+    __slots__ = ("_codes", "_fresh", "_numbers", "back", "count", "first", "last", "longest", "unstamped")
 
     def __init__(self) -> None:
         self.count = 0
@@ -45,8 +46,35 @@ class Replays:
         self.back = 0  # times the clock went back between two replays
         self.first: tuple[int, int] | None = None  # (line, us)
         self.last: tuple[int, int] | None = None
-        self.buckets: Counter[int] = Counter()
         self.longest: list[tuple[int, int, int]] = []  # (-gap, line of the later replay, us)
+        # Buckets of gaps: those not yet counted in line order, and the counted ones by code. Arrays, because there is
+        # one distribution per capture: as dictionaries, 3,000 of them take 100 MB.
+        self._fresh = array("H")
+        self._codes = array("H")
+        self._numbers = array("Q")
+
+    def buckets(self) -> dict[int, int]:
+        """Return how many gaps lie in each bucket."""
+        self._count_fresh()
+        return dict(zip(self._codes, self._numbers))
+
+    def _add_buckets(self, codes: array[int]) -> None:
+        self._fresh.extend(codes)
+        if len(self._fresh) > _FRESH_MOST:
+            self._count_fresh()
+
+    def _count_fresh(self) -> None:
+        if self._fresh:
+            self._count(Counter(self._fresh))
+            self._fresh = array("H")
+
+    def _count(self, more: dict[int, int]) -> None:
+        """Add counted buckets."""
+        merged = dict(more)
+        for code, number in zip(self._codes, self._numbers):
+            merged[code] = merged.get(code, 0) + number
+        self._codes = array("H", sorted(merged))
+        self._numbers = array("Q", map(merged.__getitem__, self._codes))
 
     def add(self, line: int, us: int | None) -> None:
         """Add one replay."""
@@ -60,35 +88,45 @@ class Replays:
             self._gap(us - self.last[1], line, us)
         self.last = (line, us)
 
-    def add_many(self, lines: Sequence[int], times: Sequence[int]) -> None:
-        """Add replays in line order, all of them stamped."""
+    def add_many(self, positions: Sequence[int], times: Sequence[int], line_at: Callable[[int], int]) -> None:
+        """Add replays in line order, all of them stamped; `line_at` gives the line of a position."""
         if self.last is None:
             gaps = list(map(sub, times[1:], times))
-            later, their_times = lines[1:], times[1:]
+            positions_of_gaps, their_times = positions[1:], times[1:]
         else:
             gaps = list(map(sub, times, [self.last[1], *times]))
-            later, their_times = lines, times
+            positions_of_gaps, their_times = positions, times
         if gaps:
-            self.buckets.update(_buckets(gaps))
             if min(gaps) < 0:
-                for code in [code for code in self.buckets if code >= _NEGATIVE]:
-                    self.back += self.buckets.pop(code)
-            floor = -self.longest[-1][0] if len(self.longest) == KEPT_GAPS else 0
-            if max(gaps) >= floor:
-                # Of a long list only the longest few are wanted: raise the floor before building tuples.
-                floor = max(floor, sorted(gaps)[-KEPT_GAPS:][0])
-                self._keep((-gap, line, us) for gap, line, us in zip(gaps, later, their_times) if gap >= floor)
+                self.back += sum(gap < 0 for gap in gaps)
+                self._add_buckets(_buckets([gap for gap in gaps if gap >= 0]))
+            else:
+                self._add_buckets(_buckets(gaps))
+            self._keep_longest(gaps, positions_of_gaps, their_times, line_at)
         self.count += len(times)
         if self.first is None:
-            self.first = (lines[0], times[0])
-        self.last = (lines[-1], times[-1])
+            self.first = (line_at(positions[0]), times[0])
+        self.last = (line_at(positions[-1]), times[-1])
+
+    def _keep_longest(
+        self, gaps: list[int], positions: Sequence[int], times: Sequence[int], line_at: Callable[[int], int]
+    ) -> None:
+        """Keep the longest of the gaps; positions and times are those of the later replays."""
+        if len(self.longest) == KEPT_GAPS:
+            floor = -self.longest[-1][0]
+            if max(gaps) < floor:
+                return
+        else:  # of a long list only the longest few are wanted: find the floor before building tuples
+            floor = max(0, sorted(gaps)[-KEPT_GAPS:][0])
+        longest = [at for at, gap in enumerate(gaps) if gap >= floor]
+        self._keep((-gaps[at], line_at(positions[at]), times[at]) for at in longest)
 
     def append(self, other: Replays, shift: int) -> None:
         """Append what follows in the same file; `shift` is the number of lines before it."""
         self.count += other.count
         self.unstamped += other.unstamped
         self.back += other.back
-        self.buckets.update(other.buckets)
+        self._count(other.buckets())
         self._keep((gap, line + shift, us) for gap, line, us in other.longest)
         if other.first is not None:
             line, us = other.first
@@ -103,15 +141,14 @@ class Replays:
         if gap < 0:
             self.back += 1
             return
-        code = bucket(gap)
-        self.buckets[code] += 1
+        self._add_buckets(_buckets([gap]))
         self._keep([(-gap, line, us)])
 
     def _keep(self, longest: Iterable[tuple[int, int, int]]) -> None:
         self.longest = sorted([*self.longest, *longest])[:KEPT_GAPS]
 
     def to_record(self) -> list[Any]:
-        buckets = [[code, self.buckets[code]] for code in sorted(self.buckets)]
+        buckets = [list(item) for item in self.buckets().items()]
         return [self.count, self.unstamped, self.back, self.first, self.last, buckets, self.longest]
 
     @classmethod
@@ -120,7 +157,7 @@ class Replays:
         made.count, made.unstamped, made.back = record[:3]
         made.first = tuple(record[3]) if record[3] else None
         made.last = tuple(record[4]) if record[4] else None
-        made.buckets = Counter({int(code): int(number) for code, number in record[5]})
+        made._count({int(code): int(number) for code, number in record[5]})
         made.longest = [(int(a), int(b), int(c)) for a, b, c in record[6]]
         return made
 

@@ -6,23 +6,22 @@ import io
 import re
 from bisect import bisect_right
 from functools import lru_cache
-from itertools import accumulate, compress, repeat
-from operator import add, itemgetter
-from typing import Callable, Dict, Sequence
+from itertools import accumulate, compress
+from operator import itemgetter, not_
+from typing import Callable, Sequence
 
 from npu_graph.logs import dispatch
-from npu_graph.logs.dispatch import CHECK, ERROR, SIGNAL, Entries, Entry, GlogTable, HeadTable, PlogTable
+from npu_graph.logs.dispatch import CHECK, ERROR, SIGNAL, Entries, GlogTable, HeadTable, PlogTable
 from npu_graph.logs.errors import error_key, is_error, is_retraction
 from npu_graph.logs.layout import Layout
 from npu_graph.logs.lines import BAD_LEVELS, MAX_TEXT, LogLine, parse_line
+from npu_graph.logs.literals import present_literals
+from npu_graph.logs.replay_lines import NO_REPLAY, SECOND_SIZE, TO_READ, ReplayLines
 from npu_graph.logs.replays import Replays
 from npu_graph.logs.segment import MAX_CLUSTERS, MAX_EVENTS, TEXT_KEPT, Cluster, Event, Segment
-from npu_graph.logs.signatures import HUBS, SERVICE_NOISE_FILES, SGLANG_NOISE, find_event
-from npu_graph.logs.stamps import Clock
+from npu_graph.logs.service_lines import SGLANG_KEY, VLLM_KEY, ServiceLines
+from npu_graph.logs.signatures import HUBS, find_event
 
-_NO_TIME = -(1 << 62)
-_WAITING_MOST = 1 << 17
-_UNCOUNTED_MOST = 1 << 20
 _PREFIX = re.compile(
     rb"(?:20\d\d-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?)?"
     rb"(?:[A-Za-z0-9][\w.-]{0,60} {0,30}\| ?|\[(?:pod|container)/[\w./-]{1,200}\] "
@@ -31,6 +30,9 @@ _PREFIX = re.compile(
 _GLUED = re.compile(rb"\[(?:ERROR|WARNING|INFO|EVENT)\] [A-Z]{2,16}\(\d{1,9},")
 # What is asked of every block, to be sure that no error hides in a line that its head called noise.
 _VERIFIED = b"[ERROR] "
+# Where so large a share (1/8) of the lines is searched, it is asked first whether the block holds a literal at all:
+# that is quicker than joining the lines.
+_LARGE_SHARE = 8
 
 
 def _mask(*codes: int) -> bytes:
@@ -43,49 +45,10 @@ def _cached_mask(codes: tuple[int, ...]) -> bytes:
 
 
 _IS_GLOG = _mask(dispatch.GLOG_DEBUG, dispatch.GLOG_INFO, dispatch.GLOG_WARNING)
-_IS_SERVICE = _mask(dispatch.SERVICE)
-_IS_SGLANG = _mask(dispatch.SGLANG)
 _IS_RESIDUE = _mask(dispatch.UNKNOWN, dispatch.SLOW)
 _IS_BAD = _mask(dispatch.BAD)
 _STAMPED = frozenset([*range(1, 5), *range(6, 10), *range(dispatch.FIRST_ENTRY, 256)])
 _GLOG_LEVELS = ((dispatch.GLOG_DEBUG, "DEBUG"), (dispatch.GLOG_INFO, "INFO"), (dispatch.GLOG_WARNING, "WARNING"))
-
-
-class _Seconds(Dict[bytes, int]):
-    """`MMDD HH:MM:SS` to microseconds, computed once a second."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self._clock = clock
-
-    def __missing__(self, text: bytes) -> int:
-        stamp = self._clock.glog(text + b".000000")
-        us = stamp.us if stamp is not None else _NO_TIME
-        if len(self) > 100000:
-            self.clear()
-        self[text] = us
-        return us
-
-
-class _Tails(Dict[bytes, int]):
-    """The rest of a graph line after its stamp to a graph's number; 0 is noise, -1 asks for a reading of the line."""
-
-    def __init__(self, slot: Callable[[bytes], int]) -> None:
-        super().__init__()
-        self._slot = slot
-
-    def __missing__(self, tail: bytes) -> int:
-        at = tail.find(b"NPUGRAPH ")
-        word = tail[at + 9 : at + 12] if at >= 0 else b""
-        if word == b"All" or b"Child AllocateToPool" in tail:
-            return 0
-        if word != b"Rep":
-            return -1
-        number = self._slot(tail)
-        if len(self) > 65536:
-            self.clear()
-        self[tail] = number
-        return number
 
 
 class _Repeated:
@@ -126,73 +89,75 @@ class Scanner:
         self._since = since
         self._until = until
         self._entries = Entries()
+        self._services = Entries()
         o = self._o = 0 if layout.stripped else layout.offset
-        plog = PlogTable(self._entries)
         self._long = layout.long_heads
-        self._head_code = plog.__getitem__ if self._long else HeadTable(self._entries).__getitem__
+        table = PlogTable(self._entries) if self._long else HeadTable(self._entries)
+        self._head_code = table.__getitem__
         self._head = itemgetter(slice(o, o + (dispatch.LONG_HEAD if self._long else dispatch.SHORT_HEAD)))
         self._glog_code = GlogTable(self._entries).__getitem__
         self._glog_head = itemgetter(slice(o + dispatch.GLOG_FROM, o + dispatch.GLOG_TO))
-        self._second = _Seconds(layout.clock).__getitem__
-        self._second_text = itemgetter(slice(o + 1, o + 14))
-        self._micro_text = itemgetter(slice(o + 15, o + 21))
-        self._tail_text = itemgetter(slice(o + dispatch.GLOG_FROM, None))
-        self._tail = _Tails(self._new_slot).__getitem__
-        self._slots: list[tuple[str, str, str]] = [("", "", "")]
-        # Replays wait here until there are many, so that one graph's are added in one go: per graph, positions in
-        # the two lists of all waiting replays.
-        self._waiting: list[list[int]] = [[]]
-        self._push: list[Callable[[int], None]] = [self._waiting[0].append]
-        self._waiting_lines: list[int] = []
-        self._waiting_times: list[int] = []
-        self._service: dict[bytes, Entry] = {}
-        self._uncounted = bytearray()
+        self._second_text = itemgetter(slice(o, o + SECOND_SIZE))
+        self._replays = ReplayLines(self.segment, self._clock, o, since, until)
+        self._service_formats = tuple(
+            (
+                code,
+                _mask(code),
+                ServiceLines(code == dispatch.SGLANG, self._services, _process_name),
+                itemgetter(slice(o + key.start, o + key.stop)),
+            )
+            for code, key in ((dispatch.SERVICE, VLLM_KEY), (dispatch.SGLANG, SGLANG_KEY))
+        )
         self._repeats: dict[bytes, _Repeated] = {}
         self._known_errors: dict[tuple[bytes, bytes], _KnownError] = {}
+        self._open_clusters: list[Cluster] = []  # whose first line has no stamp, nor any line after it in its block
 
     # -- one block ---------------------------------------------------------------------------------------------
 
     def feed(self, block: bytes) -> None:
         """Scan a block of whole lines."""
-        raw = io.BytesIO(block).readlines()
+        self.feed_lines(io.BytesIO(block).readlines(), (block,))
+
+    def feed_lines(self, raw: list[bytes], texts: Sequence[bytes]) -> None:
+        """Scan whole lines; whatever stands in one of them stands in one of the texts as well."""
         lines = [line[_PREFIX.match(line).end() :] for line in raw] if self._layout.stripped else raw  # type: ignore[union-attr]
-        self._raw, self._lines, self._base = raw, lines, self.segment.lines + 1
+        self._raw, self._lines, self._texts, self._base = raw, lines, texts, self.segment.lines + 1
         self._before_block = self.segment.last_stamp
         self._walked, self._walked_stamp = -1, self._before_block
+        self._heads = list(map(self._head, lines))
+        codes = self._codes = bytes(map(self._head_code, self._heads))
+        self._close_clusters()
         number = len(lines)
-        codes = bytes(map(self._head_code, map(self._head, lines)))
-        self._codes = codes
         present = set(codes)
         hits: set[int] = set()
-        self._captures: dict[tuple[str, str, str], list[int]] = {}
         counted = self._plog(lines, codes, present, hits)
         residue: list[int] = []
-        if present & {1, 2, 3}:
+        if present & {dispatch.GLOG_DEBUG, dispatch.GLOG_INFO, dispatch.GLOG_WARNING}:
             self._glog(codes, hits, residue)
-        if dispatch.SERVICE in present:
-            self._service_lines(compress(range(number), codes.translate(_IS_SERVICE)), hits, residue)
-        if dispatch.SGLANG in present:
-            self._sglang_lines(compress(range(number), codes.translate(_IS_SGLANG)), hits, residue)
+        for code, mask, service, key in self._service_formats:
+            if code in present:
+                self._service(list(compress(range(number), codes.translate(mask))), service, key, hits, residue)
         if dispatch.BAD in present:
             hits.update(compress(range(number), codes.translate(_IS_BAD)))
         if dispatch.UNKNOWN in present or dispatch.SLOW in present:
             residue += compress(range(number), codes.translate(_IS_RESIDUE))
         if residue:
             self._search_residue(residue, hits)
-        if _VERIFIED in block and self._hidden_errors(block, hits, counted):
+        suspected = [text for text in texts if present_literals(text, (_VERIFIED,))]
+        if suspected and self._hidden_errors(suspected, hits, counted):
             for index, line in enumerate(lines):
                 if _VERIFIED in line and index not in hits and not self._is_counted_error(index):
                     hits.add(index)
         for index in sorted(hits):
             self._read(index)
         self._count_repeats()
-        if self._captures or len(self._waiting_lines) > _WAITING_MOST:
-            self._commit_replays(self._captures)
+        self._replays.commit_when_due()
         self._finish_block(number)
 
-    def _hidden_errors(self, block: bytes, hits: set[int], counted: int) -> bool:
-        """Say whether the block holds more error marks than were found by the heads of lines."""
-        return block.count(_VERIFIED) > counted + sum(self._lines[index].count(_VERIFIED) for index in hits)
+    def _hidden_errors(self, texts: Sequence[bytes], hits: set[int], counted: int) -> bool:
+        """Say whether the texts hold more error marks than were found by the heads of lines."""
+        marks = sum(text.count(_VERIFIED) for text in texts)
+        return marks > counted + sum(self._lines[index].count(_VERIFIED) for index in hits)
 
     def _is_counted_error(self, index: int) -> bool:
         line = self._lines[index]
@@ -202,11 +167,17 @@ class Scanner:
             and line[self._o + 8 : self._o + 9].isalpha()
         )
 
+    def _close_clusters(self) -> None:
+        stamp = self._first_stamp(range(len(self._raw))) if self._open_clusters else None
+        if stamp is not None:
+            for cluster in self._open_clusters:
+                cluster.close(stamp)
+            self._open_clusters.clear()
+
     def _finish_block(self, number: int) -> None:
         segment = self.segment
-        if segment.first_us is None:
-            stamp = self._first_stamp(range(number))
-            segment.first_us = stamp[0] if stamp is not None else None
+        if segment.first_stamp is None:
+            segment.first_stamp = self._first_stamp(range(number))
         segment.last_stamp = self._first_stamp(range(number - 1, -1, -1)) or segment.last_stamp
         segment.lines += number
         if len(segment.clusters) > 2 * MAX_CLUSTERS:
@@ -226,42 +197,33 @@ class Scanner:
 
     # -- formats ------------------------------------------------------------------------------------------------
 
-    def _note_entries(self, codes: bytes, where: Sequence[int], present: set[int]) -> None:
-        """Remember each entry's first and last line; the counting waits until there is much to count."""
-        raw, base, by_code = self._raw, self._base, self._entries.by_code
-        for code in present:
-            if code >= dispatch.FIRST_ENTRY:
-                entry = by_code[code]
-                last = where[codes.rfind(code)]
-                entry.last, entry.last_line = raw[last], last + base
-                if entry.first is None:
-                    first = where[codes.find(code)]
-                    entry.first, entry.first_line = raw[first], first + base
-        self._uncounted += codes
-        if len(self._uncounted) > _UNCOUNTED_MOST:
-            self._count_entries()
-
-    def _count_entries(self) -> None:
-        for code in set(self._uncounted):
-            entry = self._entries.by_code.get(code)
-            if entry is not None:
-                entry.count += self._uncounted.count(code)
-        self._uncounted.clear()
-
     def _plog(self, lines: Sequence[bytes], codes: bytes, present: set[int], hits: set[int]) -> int:
         """Count plog lines per entry; collect errors and lines with a signal. Returns how many errors were counted."""
         entries = self._entries
         where = range(len(lines))
-        self._note_entries(codes, where, present)
+        entries.note(codes, present, where, self._raw, self._base)
         counted = 0
         bad = present & entries.of_action[ERROR]
         if bad:
             mask = codes.translate(_cached_mask(tuple(sorted(bad))))
             counted = self._plog_errors(list(compress(lines, mask)), list(compress(where, mask)), hits)
-        if present & entries.of_action[CHECK]:
-            for literals, codes_mask in entries.checked.items():
-                self._search(lines, where, codes.translate(codes_mask), literals, hits)
+        self._check(lines, where, codes, present, hits)
         return counted
+
+    def _check(
+        self, lines: Sequence[bytes], where: Sequence[int], codes: bytes, present: set[int], hits: set[int]
+    ) -> None:
+        """Search the lines of entries that matter only with one of their literals."""
+        if not present & self._entries.of_action[CHECK]:
+            return
+        for literals, codes_mask in self._entries.checked.items():
+            mask = codes.translate(codes_mask)
+            number = mask.count(1)
+            wanted = literals
+            if number * _LARGE_SHARE > len(self._lines):
+                wanted = tuple({item for text in self._texts for item in present_literals(text, literals)})
+            if number and wanted:
+                self._search(lines, where, mask, wanted, hits)
 
     def _plog_errors(self, lines: list[bytes], where: list[int], hits: set[int]) -> int:
         """Count errors known by their place in the source; the others are to be read. Returns how many were counted."""
@@ -284,112 +246,81 @@ class Scanner:
         return counted
 
     def _glog(self, codes: bytes, hits: set[int], residue: list[int]) -> None:
-        number = len(codes)
+        """Take the replays, which most of these lines can be; sort the others by process and file."""
         mask = codes.translate(_IS_GLOG)
         lines = list(compress(self._lines, mask))
-        where = list(compress(range(number), mask))
+        where = list(compress(range(len(codes)), mask))
         for code, level in _GLOG_LEVELS:
             self._level(level, codes.count(code))
-        kinds = bytes(map(self._glog_code, map(self._glog_head, lines)))
-        present = set(kinds)
+        known = self._replays.known(lines)
+        others, other_places = lines, where
+        replayed = known.count(NO_REPLAY) < len(known)
+        if replayed:
+            is_other = list(map(not_, known))
+            others = list(compress(lines, is_other))
+            other_places = list(compress(where, is_other))
+        new = self._other_glog(others, other_places, hits, residue) if others else {}
+        if not replayed and not new:
+            return
+        if new:
+            known = [new.get(index, slot) for index, slot in zip(where, known)]
+        taken = list(compress(lines, known))
+        seconds = list(
+            compress(compress(self._heads, mask), known) if not self._long else map(self._second_text, taken)
+        )
+        slots = list(compress(known, known))
+        if slots:
+            self._replays.take(taken, seconds, slots, list(compress(where, known)), self._base)
+
+    def _other_glog(
+        self, lines: Sequence[bytes], where: Sequence[int], hits: set[int], residue: list[int]
+    ) -> dict[int, int]:
+        """Sort lines by process and file; returns the replays of graphs met for the first time, index to number."""
+        found = bytearray(map(self._glog_code, map(self._glog_head, lines)))
         entries = self._entries
-        self._note_entries(kinds, where, present)
+        signal = set(found) & entries.of_action[SIGNAL]
+        new: dict[int, int] = {}
+        if signal:
+            chosen = list(compress(range(len(found)), found.translate(_cached_mask(tuple(sorted(signal))))))
+            for at, slot in zip(chosen, self._replays.learn([lines[at] for at in chosen])):
+                if slot > 0:
+                    new[where[at]] = slot
+                    found[at] = dispatch.UNKNOWN  # counted with the replays
+                elif slot == TO_READ:
+                    hits.add(where[at])
+        kinds = bytes(found)
+        present = set(kinds)
+        entries.note(kinds, present, where, self._raw, self._base)
         if dispatch.SLOW in present:
             residue += compress(where, kinds.translate(_cached_mask((dispatch.SLOW,))))
-        signal = present & entries.of_action[SIGNAL]
-        if signal:
-            chosen = kinds.translate(_cached_mask(tuple(sorted(signal))))
-            self._graph_lines(list(compress(lines, chosen)), list(compress(where, chosen)), hits)
-        if present & entries.of_action[CHECK]:
-            for literals, codes_mask in entries.checked.items():
-                self._search(lines, where, kinds.translate(codes_mask), literals, hits)
+        self._check(lines, where, kinds, present, hits)
+        return new
 
-    def _graph_lines(self, lines: list[bytes], where: list[int], hits: set[int]) -> None:
-        slots = list(map(self._tail, map(self._tail_text, lines)))
-        if min(slots) <= 0:
-            hits.update(index for index, slot in zip(where, slots) if slot < 0)
-            chosen = [slot > 0 for slot in slots]
-            lines = list(compress(lines, chosen))
-            where = list(compress(where, chosen))
-            slots = list(compress(slots, chosen))
-            if not slots:
-                return
-        times = self._times(lines)
-        if times is None or self._since is not None or self._until is not None:
-            self._replay_one_by_one(slots, lines, where)
-            return
-        start = len(self._waiting_lines)
-        self._waiting_lines += map(add, where, repeat(self._base))
-        self._waiting_times += times
-        push = self._push
-        for position, slot in enumerate(slots, start):
-            push[slot](position)
-
-    def _new_slot(self, tail: bytes) -> int:
-        parsed = parse_line(b"V0101 00:00:00.000000 " + tail, self._clock)
-        event = find_event(parsed.text)
-        key = event[1].group("key").decode("latin-1") if event is not None else ""
-        way = "python" if b"graph_id=" in tail else "torch_npu"
-        name = (parsed.pid, way, key)
-        self.segment.process(parsed.pid)
-        if parsed.rank:
-            self.segment.process(parsed.pid).ranks.add(parsed.rank)
-        if name in self._slots:
-            return self._slots.index(name)
-        self._slots.append(name)
-        self._waiting.append([])
-        self._push.append(self._waiting[-1].append)
-        return len(self._slots) - 1
-
-    def _service_lines(self, where: object, hits: set[int], residue: list[int]) -> None:
-        """vLLM's lines: statistics are noise by their source file, errors are read, the rest is searched."""
+    def _service(
+        self,
+        where: list[int],
+        service: ServiceLines,
+        key: Callable[[bytes], bytes],
+        hits: set[int],
+        residue: list[int],
+    ) -> None:
+        """Statistics of a service are noise, its errors are read, the rest is searched."""
+        lines, raw = self._lines, self._raw
         o = self._o
-        lines = self._lines
-        for index in where:  # type: ignore[attr-defined]
-            line = lines[index]
-            start = line.find(b" [", o + 8, o + 140)
-            if start < 0:
-                residue.append(index)
-                continue
-            head = line[o : start - 15]
-            entry = self._service.get(head)
-            if entry is None:
-                entry = self._new_service(head, index)
-            entry.count += 1
-            entry.last, entry.last_line = line, index + self._base
-            if entry.action == ERROR:
-                hits.add(index)
-            elif line[start + 2 : line.find(b":", start + 2, start + 60)] not in SERVICE_NOISE_FILES:
-                residue.append(index)
-
-    def _sglang_lines(self, where: object, hits: set[int], residue: list[int]) -> None:
-        o = self._o
-        lines = self._lines
-        for index in where:  # type: ignore[attr-defined]
-            line = lines[index]
-            end = line.find(b"]", o + 20, o + 70)
-            if end < 0:
-                residue.append(index)
-                continue
-            head = line[o + 20 : end]
-            entry = self._service.get(head)
-            if entry is None:
-                entry = self._new_service(head, index)
-            entry.count += 1
-            entry.last, entry.last_line = line, index + self._base
-            if not line.startswith(SGLANG_NOISE, end + 2):
-                residue.append(index)
-
-    def _new_service(self, head: bytes, index: int) -> Entry:
-        parsed = parse_line(self._raw[index], self._clock)
-        action = ERROR if parsed.level in BAD_LEVELS else CHECK
-        entry = Entry(parsed.form, parsed.level, "", _process_name(parsed), action, ())
-        entry.first, entry.first_line = self._raw[index], index + self._base
-        if len(self._service) > 4096:  # heads that hold a changing number
-            self._flush_entries(self._service.values())
-            self._service.clear()
-        self._service[head] = entry
-        return entry
+        codes = service.codes(
+            list(map(key, map(lines.__getitem__, where))),
+            lambda at: lines[where[at]][o:],
+            lambda at: parse_line(raw[where[at]], self._clock),
+        )
+        present = set(codes)
+        entries = self._services
+        entries.note(codes, present, where, raw, self._base)
+        bad = present & entries.of_action[ERROR]
+        if bad:
+            hits.update(compress(where, codes.translate(_cached_mask(tuple(sorted(bad))))))
+        others = (present & entries.of_action[CHECK]) | (present & {dispatch.SLOW})
+        if others:
+            residue += compress(where, codes.translate(_cached_mask(tuple(sorted(others)))))
 
     def _search(
         self, lines: Sequence[bytes], where: Sequence[int], mask: bytes, literals: Sequence[bytes], hits: set[int]
@@ -398,7 +329,7 @@ class Scanner:
         text = b"".join(compress(lines, mask))
         if not text:
             return
-        found = [literal for literal in literals if literal in text]
+        found = present_literals(text, literals)
         if not found:
             return
         ends = list(accumulate(map(len, compress(lines, mask))))
@@ -500,7 +431,7 @@ class Scanner:
         key = (groups.get("key") or b"").decode("utf-8", "replace").strip()
         if signature.kind == "replay":
             way = _replay_way(line, key)
-            self._replay((pid, way, key), number, us)
+            self.segment.replays.setdefault((pid, way, key), [Replays()])[-1].add(number, us)
             return
         value = None
         if groups.get("value"):
@@ -513,15 +444,10 @@ class Scanner:
             key = f"{key} x{int(groups['count'])}"
         if signature.kind in ("begin_done", "plog_begin"):
             way = "torch_npu" if signature.kind == "begin_done" else "plog"
-            if (pid, way, key) in self._slots:
-                self._captures.setdefault((pid, way, key), []).append(number)
-            else:
+            if not self._replays.begin_capture((pid, way, key), number):
                 self.segment.replays.setdefault((pid, way, key), [Replays()]).append(Replays())
         text = line.text.decode("utf-8", "replace")[:TEXT_KEPT]
         self.segment.events.append(Event(number, us, resolution, inherited, pid, signature.kind, key, value, text))
-
-    def _replay(self, name: tuple[str, str, str], number: int, us: int | None) -> None:
-        self.segment.replays.setdefault(name, [Replays()])[-1].add(number, us)
 
     def _error(self, index, number, line, pid, us, resolution, inherited) -> None:  # type: ignore[no-untyped-def]
         segment = self.segment
@@ -533,6 +459,12 @@ class Scanner:
             text = line.text.decode("utf-8", "replace")[:TEXT_KEPT]
             cluster = segment.clusters[(pid, key)] = Cluster(line.form, line.level or "ERROR", line.module, text)
             cluster.first = place
+            if cluster.is_open:
+                following = self._first_stamp(range(index + 1, len(self._raw)))
+                if following is not None:
+                    cluster.close(following)
+                else:
+                    self._open_clusters.append(cluster)
         cluster.count += 1
         cluster.last = place
         self._remember(index, line, pid, key)
@@ -567,61 +499,14 @@ class Scanner:
             return False
         return (self._since is not None and us < self._since) or (self._until is not None and us > self._until)
 
-    # -- replays -------------------------------------------------------------------------------------------------
-
-    def _commit_replays(self, captured: dict[tuple[str, str, str], list[int]]) -> None:
-        """Add the waiting replays to their graphs; a graph captured meanwhile starts a new count at that line."""
-        lines, times = self._waiting_lines, self._waiting_times
-        for slot, positions in enumerate(self._waiting):
-            name = self._slots[slot]
-            begins = captured.pop(name, [])
-            if not positions and not begins:
-                continue
-            stretches = self.segment.replays.setdefault(name, [Replays()])
-            own_lines = list(map(lines.__getitem__, positions))
-            own_times = list(map(times.__getitem__, positions))
-            done = 0
-            for begin in begins:
-                upto = bisect_right(own_lines, begin)
-                if upto > done:
-                    stretches[-1].add_many(own_lines[done:upto], own_times[done:upto])
-                stretches.append(Replays())
-                done = upto
-            if len(own_lines) > done:
-                stretches[-1].add_many(own_lines[done:], own_times[done:])
-            positions.clear()
-        for name, begins in captured.items():
-            self.segment.replays.setdefault(name, [Replays()]).extend(Replays() for _ in begins)
-        lines.clear()
-        times.clear()
-
-    def _times(self, lines: list[bytes]) -> list[int] | None:
-        seconds = map(self._second, map(self._second_text, lines))
-        try:
-            times = list(map(add, seconds, map(int, map(self._micro_text, lines))))
-        except ValueError:
-            return None
-        return None if min(times) < 0 else times
-
-    def _replay_one_by_one(self, slots: list[int], lines: list[bytes], where: list[int]) -> None:
-        for slot, line, index in zip(slots, lines, where):
-            stamp = self._clock.glog(line[self._o + 1 :])
-            if stamp is None:
-                self.segment.replays.setdefault(self._slots[slot], [Replays()])[-1].add(index + self._base, None)
-            elif not self._outside(stamp.us):
-                self._push[slot](len(self._waiting_lines))
-                self._waiting_lines.append(index + self._base)
-                self._waiting_times.append(stamp.us)
-
     # -- end -----------------------------------------------------------------------------------------------------
 
     def finish(self, end: int) -> Segment:
         """Return the segment; no more blocks may follow."""
         segment = self.segment
-        self._commit_replays({})
-        self._count_entries()
+        self._replays.commit()
         self._flush_known_errors()
-        self._flush_entries([*self._entries.by_code.values(), *self._service.values()])
+        self._flush_entries([*self._entries.counted(), *self._services.counted()])
         segment.replays = {name: found for name, found in segment.replays.items() if len(found) > 1 or found[0].count}
         segment.trim_clusters()
         segment.end = end

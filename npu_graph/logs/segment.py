@@ -31,7 +31,7 @@ class Event(NamedTuple):
 class Cluster:
     """Errors of one process that differ only in numbers, pointers and ids."""
 
-    __slots__ = ("count", "first", "form", "last", "level", "module", "text")
+    __slots__ = ("before", "count", "first", "form", "last", "level", "module", "text")
 
     def __init__(self, form: str, level: str, module: str, text: str) -> None:
         self.form, self.level, self.module, self.text = form, level, module, text
@@ -39,15 +39,27 @@ class Cluster:
         # (line, us or None, resolution, inherited)
         self.first: tuple[int, int | None, int, bool] = (0, None, 0, False)
         self.last: tuple[int, int | None, int, bool] = (0, None, 0, False)
+        # Of a first line without a stamp of its own: when it was written at the latest (µs), by the next stamped line.
+        self.before: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing bounds the time of the first line from above."""
+        return self.before is None and (self.first[1] is None or self.first[3])
+
+    def close(self, stamp: tuple[int, int]) -> None:
+        """Take the stamp (µs, resolution) of the next stamped line: the first line was written before it."""
+        self.before = max(stamp[0] + stamp[1] - 2, self.first[1] or 0)
 
     def to_record(self) -> list[Any]:
-        return [self.form, self.level, self.module, self.text, self.count, self.first, self.last]
+        return [self.form, self.level, self.module, self.text, self.count, self.first, self.last, self.before]
 
     @classmethod
     def from_record(cls, record: list[Any]) -> Cluster:
         made = cls(*record[:4])
         made.count = record[4]
         made.first, made.last = tuple(record[5]), tuple(record[6])
+        made.before = record[7]
         return made
 
 
@@ -109,9 +121,13 @@ class Segment:
         self.levels: dict[str, int] = {}
         self.forms: dict[str, int] = {}
         self.counts: dict[str, int] = {}  # cut lines, glued records, clock steps ...
-        self.first_us: int | None = None  # of the first stamped line
+        self.first_stamp: tuple[int, int] | None = None  # (us, resolution) of the first stamped line
         self.last_stamp: tuple[int, int] | None = None  # (us, resolution) of the last stamped line
         self.retracted: dict[str, int] = {}  # pid -> line of "error log can be ignored"
+
+    @property
+    def first_us(self) -> int | None:
+        return self.first_stamp[0] if self.first_stamp is not None else None
 
     def count(self, what: str, number: int = 1) -> None:
         if number:
@@ -136,12 +152,16 @@ class Segment:
             self.events.append(moved)
         self._trim_events()
         self.dropped_events += other.dropped_events
+        if other.first_stamp is not None:
+            for cluster in self.clusters.values():
+                if cluster.is_open:
+                    cluster.close(other.first_stamp)
         for key, cluster in other.clusters.items():
             first, last = _moved(cluster.first, shift, inherited), _moved(cluster.last, shift, inherited)
             own = self.clusters.get(key)
             if own is None:
                 own = self.clusters[key] = Cluster(cluster.form, cluster.level, cluster.module, cluster.text)
-                own.first = first
+                own.first, own.before = first, cluster.before
             own.count += cluster.count
             own.last = last
         self.errors += other.errors
@@ -160,8 +180,8 @@ class Segment:
                 mine[name] = mine.get(name, 0) + number
         for pid, line in other.retracted.items():
             self.retracted[pid] = max(self.retracted.get(pid, 0), line + shift)
-        if self.first_us is None:
-            self.first_us = other.first_us
+        if self.first_stamp is None:
+            self.first_stamp = other.first_stamp
         self.last_stamp = other.last_stamp or self.last_stamp
         self.lines += other.lines
         self.end = other.end
@@ -193,7 +213,7 @@ class Segment:
             "forms": dict(sorted(self.forms.items())),
             "counts": dict(sorted(self.counts.items())),
             "last_stamp": self.last_stamp,
-            "first_us": self.first_us,
+            "first_stamp": self.first_stamp,
             "retracted": dict(sorted(self.retracted.items())),
         }
 
@@ -210,7 +230,7 @@ class Segment:
         made.processes = {pid: Process.from_record(item) for pid, item in record["processes"].items()}
         made.levels, made.forms, made.counts = (dict(record[name]) for name in ("levels", "forms", "counts"))
         made.last_stamp = tuple(record["last_stamp"]) if record["last_stamp"] else None
-        made.first_us = record["first_us"]
+        made.first_stamp = tuple(record["first_stamp"]) if record["first_stamp"] else None
         made.retracted = dict(record["retracted"])
         made.trim_clusters()
         return made

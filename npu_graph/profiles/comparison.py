@@ -6,7 +6,6 @@ from typing import Any
 
 from npu_graph.profiles.blocks import (
     ENOUGH_BLOCKS,
-    EXACT,
     TYPE,
     Block,
     BlockGroup,
@@ -16,14 +15,13 @@ from npu_graph.profiles.blocks import (
     kernel_key,
     leading,
 )
+from npu_graph.profiles.difference import Half, count_launches, explain_difference
+from npu_graph.profiles.kernel_changes import change_rows, pair_kernels
 from npu_graph.profiles.loading import Profile
 from npu_graph.profiles.ratios import median, ratio_interval
 from npu_graph.profiles.tasks import plain_type
 from npu_graph.profiles.timestamps import to_int, to_ns, to_us
 
-# Kernels whose change is below this share of the block's change are noise in a table.
-_SHOWN_SHARE = 0.01
-_MAX_ROWS = 20
 _MAX_GROUPS = 6
 _MAX_MEASURED = 5000
 # Times that enter a bootstrap, taken evenly; more only make it slow.
@@ -33,7 +31,10 @@ _MAX_RESAMPLED = 400
 def compare(graph: Side, eager: Side) -> dict[str, Any]:
     """Return the comparison record: whole windows, matched blocks, and the parts of the difference (times in us)."""
     blocks = find_blocks([graph, eager])
-    groups = [_group(blocks, group, graph, eager) for group in blocks.groups[:_MAX_GROUPS]]
+    groups = []
+    for group in blocks.groups[:_MAX_GROUPS]:
+        halves = [Half.of(side, found[:_MAX_MEASURED]) for side, found in zip((graph, eager), group.sides)]
+        groups.append(_group(blocks, group, *halves))
     return {
         "window": _window(graph.profile, eager.profile),
         "same_work": _same_work(graph, eager),
@@ -46,33 +47,36 @@ def compare(graph: Side, eager: Side) -> dict[str, Any]:
     }
 
 
-def _group(blocks: Blocks, group: BlockGroup, graph: Side, eager: Side) -> dict[str, Any]:
-    left, right = (side[:_MAX_MEASURED] for side in group.sides)
-    graph_times = [float(block.period) for block in left]
-    eager_times = [float(block.period) for block in right]
+def _group(blocks: Blocks, group: BlockGroup, graph: Half, eager: Half) -> dict[str, Any]:
+    left, right = graph.blocks, eager.blocks
+    graph_times, eager_times = graph.periods, eager.periods
     interval = ratio_interval(_thin(eager_times), _thin(graph_times)) if min(graph_times) > 0 else None
-    parts = {name: to_us(_mean(left, name) - _mean(right, name)) for name in ("computing", "exposed", "free")}
-    kernels = _kernel_changes(graph, eager, left, right, blocks.level)
+    parts = {name: to_us(graph.mean(name) - eager.mean(name)) for name in ("computing", "exposed", "free")}
+    changes = pair_kernels(graph.side, eager.side, left, right, blocks.level)
+    launches = eager.side.profile.launches
+    launch_mean = to_us(launches[1] / launches[0]) if launches and launches[0] else None
     return {
         "kernels": group.kernels,
-        "graph": _side_record(left),
-        "eager": _side_record(right),
+        "graph": _side_record(graph),
+        "eager": _side_record(eager),
         "speedup": round(interval.value, 3) if interval else None,
         "speedup_interval": [round(interval.low, 3), round(interval.high, 3)] if interval else None,
         "conclusive": bool(
             interval
             and not interval.includes_one
-            and min(len(left), len(right)) >= ENOUGH_BLOCKS
+            and min(len(graph_times), len(eager_times)) >= ENOUGH_BLOCKS
             and blocks.level != TYPE
         ),
-        "difference_us": {"total": to_us(_mean(left, "period") - _mean(right, "period")), **parts},
+        "difference_us": {"total": to_us(graph.mean("period") - eager.mean("period")), **parts},
+        "causes": explain_difference(graph, eager, changes),
+        "launches": count_launches(graph, eager, launch_mean),
         "coverage": {
-            "by_model": _share(left, "by_model", group.kernels),
-            "by_stream": _share(left, "by_stream", group.kernels),
+            "by_model": round(graph.mean("by_model") / group.kernels, 4),
+            "by_stream": round(graph.mean("by_stream") / group.kernels, 4),
         },
-        "kernel_changes": kernels,
-        "padding": _padding(graph, eager, left, right),
-        "largest_kernel": _largest(graph, left),
+        "kernel_changes": change_rows(changes),
+        "padding": _padding(graph.side, eager.side, left, right),
+        "largest_kernel": _largest(graph.side, left),
     }
 
 
@@ -81,98 +85,20 @@ def _thin(values: list[float]) -> list[float]:
     return values[::step]
 
 
-def _side_record(blocks: list[Block]) -> dict[str, Any]:
-    periods = [float(block.period) for block in blocks]
+def _side_record(half: Half) -> dict[str, Any]:
+    periods = half.periods
     return {
-        "n": len(blocks),
+        "n": len(periods),
+        "left_out_of_means": len(periods) - len(half.blocks),
         "median_us": to_us(median(periods)),
         "min_us": to_us(min(periods)),
         "max_us": to_us(max(periods)),
-        "mean_us": to_us(_mean(blocks, "period")),
-        "computing_us": to_us(_mean(blocks, "computing")),
-        "exposed_communication_us": to_us(_mean(blocks, "exposed")),
-        "free_us": to_us(_mean(blocks, "free")),
-        "busy_share": round(1 - _mean(blocks, "free") / max(_mean(blocks, "period"), 1), 4),
+        "mean_us": to_us(half.mean("period")),
+        "computing_us": to_us(half.mean("computing")),
+        "exposed_communication_us": to_us(half.mean("exposed")),
+        "free_us": to_us(half.mean("free")),
+        "busy_share": round(1 - half.mean("free") / max(half.mean("period"), 1), 4),
     }
-
-
-def _mean(blocks: list[Block], name: str) -> float:
-    return float(sum(getattr(block, name) for block in blocks)) / len(blocks)
-
-
-def _share(blocks: list[Block], name: str, kernels: int) -> float:
-    return round(_mean(blocks, name) / kernels, 4)
-
-
-def _per_key(side: Side, blocks: list[Block], level: str, exact: set[str]) -> dict[str, list[Any]]:
-    """Return per kind of kernel: count, summed duration (ns), names, formats.
-
-    Args:
-        exact: kinds that both sides have with all shapes equal; the others are told apart only at `level`.
-    """
-    table, order = side.profile.table, side.use.order
-    sums: dict[str, list[Any]] = {}
-    for block in blocks:
-        for index in order[block.first : block.last]:
-            type_, shapes = table.text("type", index), table.text("shapes", index)
-            key = kernel_key(type_, shapes, EXACT)
-            if key not in exact:
-                key = kernel_key(type_, shapes, level)
-            entry = sums.setdefault(key, [0, 0, set(), set()])
-            entry[0] += 1
-            entry[1] += table.duration[index]
-            entry[2].add(table.text("name", index))
-            entry[3].add(table.text("formats", index))
-    return sums
-
-
-def _kernel_changes(
-    graph: Side, eager: Side, left: list[Block], right: list[Block], level: str
-) -> list[dict[str, Any]]:
-    """Split the change of kernel time into more or fewer kernels, and longer or shorter ones (per block, us)."""
-    equal = set(_per_key(graph, left, EXACT, set())) & set(_per_key(eager, right, EXACT, set()))
-    sums, others = _per_key(graph, left, level, equal), _per_key(eager, right, level, equal)
-    _join_bare(sums, others)
-    rows = []
-    for key in set(sums) | set(others):
-        count_g, time_g, names_g, formats_g = sums.get(key, [0, 0, set(), set()])
-        count_e, time_e, names_e, formats_e = others.get(key, [0, 0, set(), set()])
-        per_g, per_e = count_g / len(left), count_e / len(right)
-        mean_g = time_g / count_g if count_g else 0.0
-        mean_e = time_e / count_e if count_e else 0.0
-        by_count = (per_g - per_e) * (mean_e if count_e else mean_g)
-        by_duration = per_g * (mean_g - mean_e) if count_e and count_g else 0.0
-        rows.append(
-            {
-                "kernel": key[:160],
-                "count_graph": round(per_g, 3),
-                "count_eager": round(per_e, 3),
-                "mean_graph_us": to_us(mean_g),
-                "mean_eager_us": to_us(mean_e),
-                "change_us": to_us(by_count + by_duration),
-                "by_count_us": to_us(by_count),
-                "by_duration_us": to_us(by_duration),
-                "other_names": sorted(names_g ^ names_e)[:4] if count_g and count_e else [],
-                "formats_differ": bool(formats_g and formats_e and formats_g - {""} and formats_e - {""})
-                and formats_g - {""} != formats_e - {""},
-            }
-        )
-    rows.sort(key=lambda row: (-abs(row["change_us"]), row["kernel"]))
-    total = sum(abs(row["change_us"]) for row in rows) or 1.0
-    return [row for row in rows if abs(row["change_us"]) >= _SHOWN_SHARE * total or row["formats_differ"]][:_MAX_ROWS]
-
-
-def _join_bare(sums: dict[str, list[Any]], others: dict[str, list[Any]]) -> None:
-    """Where one side has no shapes for a type (a Triton kernel in a graph), compare that type as a whole."""
-    bare = {key for side in (sums, others) for key in side if " " not in key}
-    for side in (sums, others):
-        for key in [key for key in side if " " in key and key.partition(" ")[0] in bare]:
-            count, time, names, formats = side.pop(key)
-            entry = side.setdefault(key.partition(" ")[0], [0, 0, set(), set()])
-            entry[0] += count
-            entry[1] += time
-            entry[2] |= names
-            entry[3] |= formats
 
 
 def _padding(graph: Side, eager: Side, left: list[Block], right: list[Block]) -> dict[str, Any] | None:

@@ -28,6 +28,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "formats": ("Input Formats",),
     "context": ("Context ID",),
 }
+# No kernel runs for a day; a longer duration is a broken number, and one of them would be the whole profile.
+_LONGEST_KERNEL_NS = 24 * 3600 * 10**9
 # A row with thousands of inputs is real; a field of megabytes is not.
 _MAX_FIELD = 1 << 20
 _MAX_LINE = 4 << 20
@@ -35,11 +37,15 @@ _MAX_STATISTIC_ROWS = 100_000
 
 
 class TableInfo(NamedTuple):
-    """What a table of kernels holds: rows read, rows without a usable time, and which meanings have a column."""
+    """What a table of kernels holds: rows read, rows without a usable time, and which meanings have a column.
+
+    `broken` says why reading stopped before the end; empty when it did not.
+    """
 
     rows: int
     bad_rows: int
     columns: frozenset[str]
+    broken: str = ""
 
 
 def read_tasks(path: Path, table: TaskTable) -> TableInfo:
@@ -59,16 +65,22 @@ def read_tasks(path: Path, table: TaskTable) -> TableInfo:
             cli.NO_INPUT,
         )
     count = bad = 0
-    for row in rows:
-        if not row:
-            continue
-        count += 1
-        task = _task(row, where)
-        if task is None:
-            bad += 1
-        else:
-            table.add(task)
-    return TableInfo(count, bad, frozenset(where))
+    broken = ""
+    try:
+        for row in rows:
+            if not row:
+                continue
+            count += 1
+            task = _task(row, where)
+            if task is None:
+                bad += 1
+            else:
+                table.add(task)
+    except cli.CommandError as error:
+        if not count:
+            raise
+        broken = str(error)
+    return TableInfo(count, bad, frozenset(where), broken)
 
 
 def _task(row: list[str], where: dict[str, int]) -> Task | None:
@@ -84,7 +96,7 @@ def _task(row: list[str], where: dict[str, int]) -> Task | None:
         return UNKNOWN if value is None else value
 
     start, duration = to_ns(cell("start")), to_ns(cell("duration"))
-    if start is None or duration is None or duration < 0 or start < 0:
+    if start is None or duration is None or not 0 <= duration <= _LONGEST_KERNEL_NS or start < 0:
         return None
     shapes = cell("shapes").strip('"')
     return Task(

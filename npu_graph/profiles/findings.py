@@ -78,6 +78,17 @@ def judge(profile: Profile, use: GraphUse, steps: Steps, scope: Scope, padded: d
                 "profile more steps",
             )
         )
+    elif not use.coverage.time:
+        verdicts.append(
+            Verdict(
+                "insufficient",
+                scope.name,
+                [Fact("kernels", use.coverage.kernels, "", None)],
+                "every kernel has a duration of 0: this table holds no times",
+                HIGH,
+                "record again as listed under missing",
+            )
+        )
     elif unobservable:
         verdicts.append(
             Verdict(

@@ -77,6 +77,17 @@ class GapTable:
                 kept.add(gap.start, gap.length, gap.place, gap.evidence, self._next[index])
         return kept
 
+    def split(self, first: int, last: int) -> dict[str, int]:
+        """Return the idle time (ns) between two times, by place. Gaps that cross either are cut there."""
+        sums: dict[str, int] = {}
+        for index in range(max(0, bisect_right(self._start, first) - 1), bisect_right(self._start, last)):
+            start, end = self._start[index], self._start[index] + self._length[index]
+            length = min(end, last) - max(start, first)
+            if length > 0:
+                place = _PLACE_NAMES[self._place[index]]
+                sums[place] = sums.get(place, 0) + length
+        return sums
+
     def largest(self, count: int) -> list[Gap]:
         """Return the longest gaps, longest first."""
         places = heapq.nsmallest(count, range(len(self)), key=lambda i: (-self._length[i], self._start[i]))
@@ -133,6 +144,24 @@ def find_gaps(profile: Profile, use: GraphUse, steps: Steps) -> GapTable:
         if table.end(index) >= busy_until:
             previous, busy_until = place, table.end(index)
     return gaps
+
+
+def idle_between(profile: Profile, use: GraphUse, first: int, last: int) -> dict[str, int]:
+    """Return the idle time (ns) from the kernel at place `first` in the order to the start of that at `last`, by place.
+
+    Steps do not matter here: a pause between two of them is one before a replay, or between eager kernels.
+    """
+    table, order = profile.table, use.order
+    sums: dict[str, int] = {}
+    previous, busy_until = first, table.end(order[first])
+    for place in range(first + 1, last + 1):
+        start = table.start[order[place]]
+        if start > busy_until:
+            where = _place(use, previous, place)
+            sums[where] = sums.get(where, 0) + start - busy_until
+        if table.end(order[place]) >= busy_until:
+            previous, busy_until = place, table.end(order[place])
+    return sums
 
 
 def _place(use: GraphUse, previous: int, following: int) -> str:

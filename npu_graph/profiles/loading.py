@@ -101,35 +101,52 @@ def load_profile(root: str, read_trace_file: bool = True) -> Profile:
     if found.others:
         names = ", ".join(folder.name for folder in found.others[:3])
         warnings.append(f"{len(found.others)} more profiles below {root} not read ({names}); name one to read it")
+    refused: list[cli.CommandError] = []
     for kind in ("kernel_details", "op_summary"):
-        if kind in found.files:
-            info = read_tasks(found.files[kind], table)
-            source = kind
-            break
+        if kind in found.files and info is None:
+            info = _read_table(found.files[kind], table, refused)
+            source = kind if info else ""
     columns = info.columns if info else frozenset()
     named = [model for model in table.model if model != UNKNOWN]
     trace = None
     trace_tasks = TaskTable() if not named else None
     if read_trace_file and "trace_view" in found.files:
-        trace = read_trace(found.files["trace_view"], trace_tasks)
-        if trace.truncated:
+        try:
+            trace = read_trace(found.files["trace_view"], trace_tasks)
+        except cli.CommandError as error:
+            refused.append(error)
+        if trace is not None and trace.truncated:
             warnings.append(f"{found.files['trace_view'].name} ends early: read {trace.events} events")
-        if trace_tasks is not None and _kernel_count(trace_tasks) and trace.device_tasks:
+        if trace is not None and trace_tasks is not None and _kernel_count(trace_tasks) and trace.device_tasks:
             table, source, info = trace_tasks, "trace_view", None
     if not len(table) and "task_time" in found.files:
-        info = read_tasks(found.files["task_time"], table)
-        source = "task_time"
+        info = _read_table(found.files["task_time"], table, refused)
+        source = "task_time" if info else ""
+    if refused and not len(table):
+        raise refused[0]
+    warnings += [f"a file was left out: {error}" for error in refused]
     if table.dropped:
         warnings.append(f"{table.dropped} device tasks beyond {len(table)} were not read; profile fewer steps")
     if info is not None and info.bad_rows:
         warnings.append(f"{info.bad_rows} of {info.rows} rows of {source} have no usable time and were left out")
+    if info is not None and info.broken:
+        warnings.append(f"only the first {info.rows} rows of {source} were read: {info.broken}")
     profile = Profile(found, table, source, info, trace, warnings=warnings, table_columns=columns)
     profile.executes = _count_executes(table, trace)
     _keep_one_device(profile)
     _read_statistics(profile)
-    if not _kernel_count(profile.table) and not profile.apis and not profile.step_rows:
+    if not _kernel_count(profile.table) and not (profile.apis or profile.step_rows or profile.operators):
         raise cli.CommandError(f"the profile below {root} holds no device task; was the device active?", cli.NO_INPUT)
     return profile
+
+
+def _read_table(path: Path, table: TaskTable, refused: list[cli.CommandError]) -> TableInfo | None:
+    """Add a table's rows; one that is no such table is remembered, because another file may still answer."""
+    try:
+        return read_tasks(path, table)
+    except cli.CommandError as error:
+        refused.append(error)
+        return None
 
 
 def _count_executes(table: TaskTable, trace: TraceFacts | None) -> int:

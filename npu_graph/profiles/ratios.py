@@ -10,6 +10,8 @@ DEFAULT_LEVEL = 0.95
 _SEED = 20240601
 # Below this many pairs an interval of a median says nothing.
 MIN_SAMPLES = 5
+# Values that enter a bootstrap; of a million samples each resample would take a second.
+MAX_RESAMPLED = 1000
 
 
 class Interval(NamedTuple):
@@ -76,9 +78,10 @@ def ratio_interval(
     """
     if paired and len(numerator) != len(denominator):
         raise ValueError("paired samples need equal lengths")
-    below = median(denominator)
+    value, below = median(numerator), median(denominator)
     if below <= 0:
         raise ValueError("a ratio needs a positive denominator")
+    numerator, denominator = _thin(numerator), _thin(denominator)
     random_source = random.Random(_SEED)
     ratios: list[float] = []
     count, other = len(numerator), len(denominator)
@@ -91,7 +94,12 @@ def ratio_interval(
     if not ratios:
         raise ValueError("every resample has a zero denominator")
     tail = (1 - level) / 2
-    return Interval(median(numerator) / below, percentile(ratios, tail), percentile(ratios, 1 - tail))
+    return Interval(value / below, percentile(ratios, tail), percentile(ratios, 1 - tail))
+
+
+def _thin(values: Sequence[float]) -> Sequence[float]:
+    """Return at most MAX_RESAMPLED values, taken evenly: the interval is wider than it could be, never narrower."""
+    return values[:: -(-len(values) // MAX_RESAMPLED) or 1]
 
 
 def drift(values: Sequence[float]) -> float:

@@ -62,7 +62,8 @@ def analyze(
         "verdicts": [_verdict_record(verdict) for verdict in verdicts],
         "missing": [_missing_record(item) for item in validity.find_missing(profile, use, steps)],
         "scope": _scope_record(scope),
-        "steps": _steps_record(steps),
+        "phases": _phases(steps),
+        "steps": _steps_record(steps, gaps),
         "replays": _replays_record(profile, use, scope),
         "coverage": _coverage_record(use, scope),
         "gaps": _gaps_record(scope.gaps),
@@ -134,23 +135,59 @@ def _scope_record(scope: Scope) -> dict[str, Any]:
     }
 
 
+def _phases(steps: Steps) -> list[dict[str, Any]]:
+    """Steps with and without a replay, apart: a window of both (prefill and decode) has no meaningful mean."""
+    found = []
+    for name, replaying in (("steps with replay", True), ("steps without replay", False)):
+        chosen = [step for step in steps.items if step.complete and bool(step.replays) == replaying]
+        if chosen and steps.source != "none":
+            window = sum(step.duration for step in chosen)
+            found.append(
+                {
+                    "name": name,
+                    "n": len(chosen),
+                    "median_us": to_us(median([step.duration for step in chosen])),
+                    "busy_share": round(sum(step.busy for step in chosen) / window, 4) if window else None,
+                }
+            )
+    return found
+
+
+def _between_replays(use: GraphUse) -> dict[str, Any] | None:
+    """From the end of a replay to the start of the next, whatever runs there; overlapping ones have none."""
+    pauses = []
+    last_end: int | None = None
+    for replay in sorted(use.replays, key=lambda replay: replay.start):
+        if last_end is not None and replay.start > last_end:
+            pauses.append(replay.start - last_end)
+        last_end = max(replay.end, last_end or replay.end)
+    if not pauses:
+        return None
+    return {
+        "n": len(pauses),
+        "median_us": to_us(median(pauses)),
+        "p90_us": to_us(percentile(pauses, 0.9)),
+        "max_us": to_us(max(pauses)),
+    }
+
+
 def _per_step(scope: Scope) -> float | None:
     if not scope.steps or scope.name == WHOLE_WINDOW:
         return None
     return round(scope.replays / len(scope.steps), 2)
 
 
-def _steps_record(steps: Steps) -> dict[str, Any]:
+def _steps_record(steps: Steps, gaps: GapTable) -> dict[str, Any]:
     return {
         "source": steps.source,
         "count": len(steps.items),
         "with_replay": sum(1 for step in steps.items if step.replays),
-        "items": [_step_record(step) for step in steps.items[:_MAX_STEPS]],
+        "items": [_step_record(step, gaps) for step in steps.items[:_MAX_STEPS]],
         "left_out": max(0, len(steps.items) - _MAX_STEPS),
     }
 
 
-def _step_record(step: Step) -> dict[str, Any]:
+def _step_record(step: Step, gaps: GapTable) -> dict[str, Any]:
     return {
         "step": step.number if step.number >= 0 else None,
         "duration_us": to_us(step.duration),
@@ -159,6 +196,7 @@ def _step_record(step: Step) -> dict[str, Any]:
         "communication_us": to_us(step.communication),
         "exposed_communication_us": to_us(step.exposed),
         "free_us": to_us(step.free),
+        "gaps_us": {place: to_us(total) for place, total in gaps.split(step.start, step.end).items()},
         "kernels": step.kernels,
         "kernels_in_graph": step.in_graph,
         "replays": step.replays,
@@ -191,6 +229,7 @@ def _replays_record(profile: Profile, use: GraphUse, scope: Scope) -> dict[str, 
         "cut_by_window": sum(1 for replay in use.replays if not replay.complete),
         "graphs": len({replay.model for replay in use.replays}),
         "per_step": _per_step(scope),
+        "between_us": _between_replays(use),
         "captures_in_window": profile.captures,
         "unobservable": validity.is_unobservable(profile, use),
         "models": models,

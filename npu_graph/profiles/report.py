@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Any, Sequence
 
-from npu_graph.profiles.wording import FACTS, HEADINGS, LINES, PLACES, VERDICT_TEXTS, WORDS, translate
+from npu_graph.profiles.sheet import Sheet, as_cell
+from npu_graph.profiles.wording import (
+    CAUSES,
+    FACTS,
+    HEADINGS,
+    LINES,
+    PLACES,
+    VERDICT_TEXTS,
+    WORDS,
+    translate,
+)
 
-Row = Sequence[object]
-# Longest cell of a text table; kernel names with shapes are longer.
-_CELL = 60
+# Steps in a text; the record holds more.
+_SHOWN_STEPS = 6
 
 
 def write_report(record: dict[str, Any], style: str, lang: str) -> str:
@@ -19,7 +27,12 @@ def write_report(record: dict[str, Any], style: str, lang: str) -> str:
         style: "text" or "md".
         lang: "en" or "zh".
     """
-    page = _Page(style, lang)
+    return make_sheet(record, lang).text(style == "md")
+
+
+def make_sheet(record: dict[str, Any], lang: str) -> Sheet:
+    """Return the report's headings, lines and tables, not yet in a format."""
+    page = _Page(lang)
     _verdicts(page, record)
     if record["comparison"]:
         _comparison(page, record["comparison"])
@@ -28,42 +41,18 @@ def write_report(record: dict[str, Any], style: str, lang: str) -> str:
     _gaps(page, record)
     _kernels(page, record)
     _missing(page, record)
-    return page.text()
+    return page
 
 
-class _Page:
-    def __init__(self, style: str, lang: str) -> None:
-        self._lines: list[str] = []
-        self._md = style == "md"
+class _Page(Sheet):
+    """A sheet that knows the words of profile reports in its language."""
+
+    def __init__(self, lang: str) -> None:
+        super().__init__()
         self.lang = lang
 
     def heading(self, key: str) -> None:
-        title = HEADINGS[key][self.lang == "zh"]
-        self._lines += ["", f"## {title}"] if self._md else ["", title, "-" * _width(title)]
-
-    def line(self, text: str, strong: bool = False) -> None:
-        folded = _plain(text, self._md)
-        # Lines that follow each other are one paragraph in Markdown unless an empty one parts them.
-        self._lines += ["", f"**{folded}**" if strong else folded] if self._md else [folded]
-
-    def item(self, text: str) -> None:
-        if self._md and not self._lines[-1].startswith("- "):
-            self._lines.append("")
-        self._lines.append("- " + _plain(text, self._md))
-
-    def table(self, head: Row, rows: Sequence[Row]) -> None:
-        named = [self.word(str(cell)) for cell in head]
-        cells = [[_plain(_cell(value), self._md) for value in row] for row in [named, *rows]]
-        if self._md:
-            cells = [[value.replace("|", "\\|") for value in row] for row in cells]
-            self._lines += ["", "| " + " | ".join(cells[0]) + " |", "|" + " --- |" * len(cells[0])]
-            self._lines += ["| " + " | ".join(row) + " |" for row in cells[1:]]
-            return
-        cells = [[value[:_CELL] for value in row] for row in cells]
-        widths = [max(_width(row[column]) for row in cells) for column in range(len(head))]
-        for row in cells:
-            padded = (value + " " * (width - _width(value)) for value, width in zip(row, widths))
-            self._lines.append("  ".join(padded).rstrip())
+        self.begin(key, HEADINGS[key][self.lang == "zh"])
 
     def say(self, text: str) -> str:
         return translate(text, self.lang)
@@ -73,33 +62,11 @@ class _Page:
 
     def sentence(self, key: str, **values: object) -> None:
         """Add one of the fixed lines, its numbers filled in."""
-        self.line(LINES[key][self.lang == "zh"].format(**{name: _cell(value) for name, value in values.items()}))
+        self.line(LINES[key][self.lang == "zh"].format(**{name: as_cell(value) for name, value in values.items()}))
 
-    def text(self) -> str:
-        return "\n".join(self._lines).strip() + "\n"
-
-
-def _width(text: str) -> int:
-    """Return the columns a text takes in a terminal; Chinese characters take two."""
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
-
-
-def _plain(text: str, markdown: bool) -> str:
-    """Fold to one printable line; in Markdown nothing from a profile may become markup."""
-    folded = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    if not markdown:
-        return folded
-    for char, safe in (("<", "&lt;"), ("`", "'"), ("*", "\\*"), ("[", "\\["), ("]", "\\]")):
-        folded = folded.replace(char, safe)
-    return folded
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) < 1000 else f"{value:.1f}"
-    return str(value)
+    def grid(self, head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Add a table whose head is translated."""
+        self.table([self.word(cell) for cell in head], rows)
 
 
 def percent(share: float | None) -> str:
@@ -117,7 +84,7 @@ def _verdicts(page: _Page, record: dict[str, Any]) -> None:
         name = verdict["value"]
         page.line(f"{name}: {VERDICT_TEXTS[name][page.lang == 'zh']} [{page.say(verdict['scope'])}]", strong=True)
         for fact in verdict["facts"]:
-            page.item(f"{HEADINGS['fact'][page.lang == 'zh']}: {_fact(fact, page.lang)}")
+            page.item(f"{HEADINGS['fact'][page.lang == 'zh']}: {fact_text(fact, page.lang)}")
         cause = verdict["attribution"]
         page.item(
             f"{HEADINGS['attribution'][page.lang == 'zh']} ({page.say(cause['confidence'])}): {page.say(cause['text'])}"
@@ -126,9 +93,10 @@ def _verdicts(page: _Page, record: dict[str, Any]) -> None:
             page.item(f"{HEADINGS['next'][page.lang == 'zh']}: {page.say(verdict['confirm'])}")
 
 
-def _fact(fact: dict[str, Any], lang: str) -> str:
+def fact_text(fact: dict[str, Any], lang: str) -> str:
+    """Return a fact with its number, unit and sample size."""
     label = FACTS[fact["what"]][lang == "zh"]
-    value = percent(fact["value"]) if fact["unit"].startswith("of ") else _cell(fact["value"])
+    value = percent(fact["value"]) if fact["unit"].startswith("of ") else as_cell(fact["value"])
     size = f" (n={fact['n']})" if fact["n"] is not None else ""
     unit = translate(fact["unit"], lang)
     return f"{label} = {value} {unit}".rstrip() + size
@@ -147,7 +115,7 @@ def _scope(page: _Page, record: dict[str, Any]) -> None:
         replaying=steps["with_replay"],
         count=steps["count"],
     )
-    page.table(
+    page.grid(
         ("us", "total", "share"),
         [
             (page.word(name), scope[key], _part(scope, key))
@@ -159,6 +127,36 @@ def _scope(page: _Page, record: dict[str, Any]) -> None:
             )
         ],
     )
+    if len(record["phases"]) > 1:
+        for phase in record["phases"]:
+            page.sentence(
+                "phase",
+                phase=page.say(phase["name"]),
+                n=phase["n"],
+                p50=phase["median_us"],
+                busy=percent(phase["busy_share"]),
+            )
+    if steps["count"] > 1:
+        _steps_table(page, steps["items"][:_SHOWN_STEPS])
+
+
+def _steps_table(page: _Page, items: list[dict[str, Any]]) -> None:
+    rows = [
+        (
+            page.word("before the first") if step["step"] is None else step["step"],
+            step["duration_us"],
+            step["computing_us"],
+            step["exposed_communication_us"],
+            round(step["communication_us"] - step["exposed_communication_us"], 3),
+            step["free_us"],
+            step["host_launch_us"],
+            step["replays"],
+            f"{step['kernels_in_graph']}/{step['kernels']}",
+        )
+        for step in items
+    ]
+    head = ("computing", "exposed communication", "hidden communication", "free", "host launch", "replays")
+    page.grid(("step", "us", *head, "kernels in graph"), rows)
 
 
 def _part(scope: dict[str, Any], key: str) -> str:
@@ -178,6 +176,11 @@ def _replays(page: _Page, record: dict[str, Any]) -> None:
         per_step=replays["per_step"],
         captures=replays["captures_in_window"],
     )
+    between = replays["between_us"]
+    if between:
+        page.sentence(
+            "between", n=between["n"], p50=between["median_us"], p90=between["p90_us"], largest=between["max_us"]
+        )
     if replays["unobservable"]:
         page.line(page.say("unobservable: the kernels of the replays were not recorded, so idle time here is not idle"))
     page.sentence(
@@ -203,7 +206,7 @@ def _gaps(page: _Page, record: dict[str, Any]) -> None:
     if not record["gaps"]:
         return
     page.heading("gaps")
-    page.table(
+    page.grid(
         ("place", "n", "share of idle", "median us", "max us", "host late us", "dependency us", "no evidence us"),
         [
             (
@@ -224,13 +227,13 @@ def _gaps(page: _Page, record: dict[str, Any]) -> None:
 def _kernels(page: _Page, record: dict[str, Any]) -> None:
     if record["outside"] and record["replays"]["on_device"]:
         page.heading("outside")
-        page.table(
+        page.grid(
             ("kernel", "n", "time us", "gap before us"),
             [(row["type"], row["count"], row["time_us"], row["gap_before_us"]) for row in record["outside"][:8]],
         )
     if record["kernels"]:
         page.heading("kernels")
-        page.table(
+        page.grid(
             ("kernel", "core", "n", "total us", "mean us", "max us", ""),
             [
                 (
@@ -248,7 +251,7 @@ def _kernels(page: _Page, record: dict[str, Any]) -> None:
     for kind, label in (("ai_cpu", "AI CPU"), ("aclop", "aclop")):
         if record["operators"][kind]:
             rows = ", ".join(
-                f"{row['type']} x{row['count']} {_cell(row['total_us'])} us" for row in record["operators"][kind][:5]
+                f"{row['type']} x{row['count']} {as_cell(row['total_us'])} us" for row in record["operators"][kind][:5]
             )
             page.line(f"{label}: {rows}")
 
@@ -331,9 +334,21 @@ def _block(page: _Page, block: dict[str, Any], level: str) -> None:
             ("total", "mean_us", "total"),
         )
     ]
-    page.table(("mean us per block", "eager", "graph", "change"), rows)
+    page.grid(("mean us per block", "eager", "graph", "change"), rows)
+    if graph["left_out_of_means"] or eager["left_out_of_means"]:
+        page.sentence("pair_left_out", graph=graph["left_out_of_means"], eager=eager["left_out_of_means"])
+    if block["causes"]:
+        zh = page.lang == "zh"
+        page.grid(
+            ("where the change comes from", "change us per block", ""),
+            [(CAUSES[row["cause"]][zh], row["change_us"], page.word(row["kind"])) for row in block["causes"]],
+        )
+    launches = block["launches"]
+    page.sentence(
+        "pair_launches", eager=launches["eager"], graph=launches["graph"], time=launches["host_time_saved_us"]
+    )
     if block["kernel_changes"]:
-        page.table(
+        page.grid(
             ("kernel", "n eager", "n graph", "mean eager us", "mean graph us", "change us", "notes"),
             [
                 (

@@ -76,7 +76,8 @@ def _folders_with_files(base: Path) -> dict[Path, dict[str, Path]]:
             break
         for name in sorted(names):
             kind = file_kind(name)
-            if kind:
+            # A pipe or a device file would be read for ever.
+            if kind and (here / name).is_file():
                 found.setdefault(here, {}).setdefault(kind, here / name)
     return {folder: files for folder, files in found.items() if set(files) - {"communication"}}
 

@@ -58,6 +58,20 @@ PLACES = {
     "eager": ("between eager kernels", "单算子之间"),
     "tail": ("between steps", "步间"),
 }
+# Causes of the eager/graph difference (npu_graph/profiles/difference.py).
+CAUSES = {
+    "launch_gaps": ("idle between eager kernels (host launches)", "单算子之间空闲（host 下发）"),
+    "entry_gaps": ("idle before replays (entry)", "重放入口空闲"),
+    "seam_gaps": ("idle after replays (seam)", "图与单算子接缝空闲"),
+    "in_graph_gaps": ("idle inside replays", "图内空闲"),
+    "padding": ("same kernels with more rows (padding)", "同一算子行数更多（补齐）"),
+    "other_formats": ("same kernels, other formats", "同一算子，格式不同"),
+    "other_kernels": ("other kernels chosen", "选用了不同的算子"),
+    "kernel_count": ("more or fewer of the same kernels", "同一算子数量增减"),
+    "kernel_time": ("same kernels, longer or shorter", "同一算子变长或变短"),
+    "overlap": ("kernels that overlap", "算子并行重叠"),
+    "exposed_communication": ("exposed communication", "未被掩盖的通信"),
+}
 # Fixed lines of a report, their numbers as {names}.
 LINES = {
     "steps": (
@@ -69,6 +83,14 @@ LINES = {
         "per step {per_step}; captures in window {captures}",
         "host 调用 {calls} 次（平均 {mean} us）；设备上见到 {graphs} 张图的 {seen} 次重放，其中 {cut} 次被窗口截断；"
         "每步 {per_step} 次；窗口内捕获 {captures} 次",
+    ),
+    "phase": (
+        "{phase}: n={n}, {p50} us (P50), device busy {busy}",
+        "{phase}：n={n}，{p50} us（P50），设备忙碌 {busy}",
+    ),
+    "between": (
+        "from one replay to the next: n={n}, {p50} us (P50), {p90} us (P90), {largest} us (max)",
+        "相邻两次重放之间：n={n}，{p50} us（P50），{p90} us（P90），最大 {largest} us",
     ),
     "coverage": (
         "coverage: {model} by Model ID, {stream} by stream (n={n} kernels); "
@@ -98,6 +120,15 @@ LINES = {
         "{kernels} 个算子的块（匹配：{level}，最大算子 {largest}）：图 {graph} us（n={n_graph}），"
         "单算子 {eager} us（n={n_eager}），加速比 {speedup} [{low}, {high}]",
     ),
+    "pair_left_out": (
+        "means leave out {graph} graph and {eager} eager blocks longer than 3 medians: they hold a pause between steps",
+        "平均值不含超过中位数 3 倍的块（图 {graph} 个，单算子 {eager} 个）：其中有步间停顿",
+    ),
+    "pair_launches": (
+        "host launches per block: eager {eager}, graph {graph}; host time saved {time} us (beside the device's time, "
+        "no part of the sum above)",
+        "每块 host 下发：单算子 {eager} 次，图 {graph} 次；节省 host 时间 {time} us（与设备时间并行，不计入上表合计）",
+    ),
     "pair_coverage": (
         "coverage of the block: {model} by Model ID, {stream} by stream",
         "块内覆盖率：按 Model ID {model}，按流 {stream}",
@@ -125,6 +156,20 @@ WORDS = {
     "total us": "合计 us",
     "mean us": "平均 us",
     "mean us per block": "每块平均 us",
+    "where the change comes from": "变化来自",
+    "change us per block": "每块变化 us",
+    "step": "步",
+    "us per step": "每步 us",
+    "busy": "忙碌",
+    "hidden communication": "被掩盖通信",
+    "host launch": "host 下发",
+    "host launch (thin line)": "host 下发（细线）",
+    "replays": "重放",
+    "kernels": "算子数",
+    "kernels in graph": "图内算子数",
+    "fact": "事实",
+    "attribution": "归因",
+    "before the first": "首步之前",
     "eager": "单算子",
     "graph": "图",
     "change": "变化",
@@ -143,6 +188,7 @@ CHINESE = {
     "whole window": "整个采集窗口",
     "steps with replay": "有重放的步",
     "steps": "各步",
+    "steps without replay": "没有重放的步",
     "high": "高",
     "medium": "中",
     "low": "低",
@@ -157,6 +203,7 @@ CHINESE = {
     "in window": "（窗口内）",
     "tokens": "token",
     "too few device kernels to judge anything": "设备算子太少，无法判断",
+    "every kernel has a duration of 0: this table holds no times": "所有算子的时长都是 0：表里没有时间",
     "profile more steps": "多采集几步",
     "unobservable: the kernels of the replays were not recorded, so idle time here is not idle": (
         "不可观测：重放内的算子没有被记录，这里的“空闲”并不是空闲"

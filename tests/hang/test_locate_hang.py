@@ -316,6 +316,17 @@ class TestCommand:
         result = run_script(SCRIPT, "--pid", "1", env={"PATH": "/nonexistent"})
         assert result.returncode == 4 and b"pip install py-spy" in result.stderr
 
+    def test_without_native_frames_the_python_frames_are_taken(self, tmp_path: Path) -> None:
+        stacks = twins.spy(7, "python serve.py", twins.UPDATING)
+        program = tmp_path / "py-spy"
+        program.write_text(
+            f"#!{sys.executable}\nimport sys\nif '--native' in sys.argv:\n    sys.exit('Error: UNW_EINVAL')\nprint({stacks!r})\n"
+        )
+        program.chmod(0o755)
+        result = run_script(SCRIPT, "--pid", "7", "--native", "--output", "json", env={"PATH": str(tmp_path)})
+        assert json.loads(result.stdout)["classes"][0]["class"] == "graph_update"
+        assert b"Python frames only, --native failed: Error: UNW_EINVAL" in result.stderr
+
     def test_text_in_a_dump_cannot_break_markdown(self, tmp_path: Path) -> None:
         path = tmp_path / "rank`1`<b>.txt"
         evil = "`</code><script>](http://e.x)`"

@@ -12,9 +12,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, NamedTuple
 
 import pytest
+import twins
 from support import ROOT
 
 SCRIPT = ROOT / "graph-mode-diagnostics" / "scripts" / "locate_hang.py"
@@ -147,17 +148,41 @@ def test_a_rank_that_skips_a_real_collective_is_named(tmp_path: Path) -> None:
     assert "wait_for_shard" in " ".join(item["text"] for item in best["evidence"])
 
 
+class Simulated(NamedTuple):
+    """A script that hangs on the simulator. `script`: in hung/; `options`: of run.py; `load`: AI Core load in a table of npu-smi."""
+
+    script: str
+    expected: str
+    options: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    load: int | None = None
+
+
+# What a device that waits for an event, or runs a kernel, shows in npu-smi is not simulated: `load` is written by hand.
 SIMULATED = {
-    "replay without update": ("sim_replay_without_update.py", "event_never_recorded"),
-    "update event recorded before an earlier replay": (
-        "sim_update_before_an_earlier_replay.py",
-        "event_never_recorded",
+    "replay without update": Simulated("sim_replay_without_update.py", "event_never_recorded"),
+    "update event recorded before an earlier replay": Simulated(
+        "sim_update_before_an_earlier_replay.py", "event_never_recorded"
     ),
-    "update queued behind the wait that it should end": (
-        "sim_update_on_a_busy_stream.py",
-        "event_never_recorded",
+    "update queued behind the wait that it should end": Simulated(
+        "sim_update_on_a_busy_stream.py", "event_never_recorded"
     ),
-    "a list too short for update()": ("sim_update_list_too_short.py", "event_never_recorded"),
+    "a list too short for update()": Simulated("sim_update_list_too_short.py", "event_never_recorded"),
+    "an event that only a later replay of another graph records": Simulated(
+        "sim_event_of_another_graph.py", "event_never_recorded", load=0
+    ),
+    "an update behind an event that a later replay records": Simulated(
+        "sim_update_behind_a_later_replay.py", "graph_update", variables=(("ASCEND_LAUNCH_BLOCKING", "1"),)
+    ),
+    "an update that the driver does not finish": Simulated(
+        "sim_update_after_replay.py", "graph_update", options=("--hang", "aclmdlRICaptureTaskUpdateEnd")
+    ),
+    "a kernel that never ends": Simulated(
+        "sim_kernel_that_never_ends.py", "device_kernel", options=("--hang", "aclnnMatmul@2"), load=100
+    ),
+    "a capture behind work that never ends": Simulated(
+        "sim_capture_behind_unfinished_work.py", "capture_pending_comm", options=("--hang", "aclnnMatmul@2")
+    ),
 }
 
 
@@ -165,13 +190,19 @@ SIMULATED = {
 @needs_simulator
 @pytest.mark.sim
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(("script", "expected"), SIMULATED.values(), ids=list(SIMULATED))
-def test_hangs_on_the_simulator(tmp_path: Path, script: str, expected: str) -> None:
-    command = [TORCH_PYTHON, str(SIMULATOR), "--wait-limit", "300", str(HUNG / script)]
-    with hung(command, tmp_path / "log") as process:
+@pytest.mark.parametrize("case", SIMULATED.values(), ids=list(SIMULATED))
+def test_hangs_on_the_simulator(tmp_path: Path, case: Simulated) -> None:
+    command = [TORCH_PYTHON, str(SIMULATOR), "--wait-limit", "300", *case.options, str(HUNG / case.script)]
+    table = tmp_path / "npu-smi.txt"
+    if case.load is not None:
+        table.write_text(twins.npu_smi([case.load]))
+    with hung(command, tmp_path / "log", **dict(case.variables)) as process:
         plain = locate("--pid", str(process.pid))
-        informed = locate("--pid", str(process.pid), "--native", "--again", "1", "--source-root", str(HUNG))
-    assert informed["classes"][0]["class"] == expected
+        device = [str(table)] if case.load is not None else []
+        informed = locate(*device, "--pid", str(process.pid), "--native", "--again", "1", "--source-root", str(HUNG))
+    assert informed["classes"][0]["class"] == case.expected
     assert informed["classes"][0]["score"] >= 0.6
-    # A Python stack alone only says "waits for the device": it may not be called established.
-    assert plain["verdict"] != "known"
+    if case.expected == "graph_update":  # the one class that a Python stack shows by itself
+        assert (plain["classes"][0]["class"], plain["verdict"]) == ("graph_update", "known")
+    else:  # a stack that only says "waits for the device" may not be called established
+        assert plain["verdict"] != "known"

@@ -1,4 +1,6 @@
-"""Drive every tool, resource and prompt with the official client of major version 2; prints one line a revision.
+"""Drive every tool, resource and prompt with the official client of major version 2; prints one line a mode.
+
+Every resource is read in mode auto, some in the others.
 
 Usage: python drive_with_client_2.py SERVER ROOT   (a Python that has mcp>=2)
 """
@@ -23,19 +25,22 @@ async def drive(server: str, root: str, mode: str) -> str:
             assert expected_error or result.structured_content["schema"]
         for uri, words in READS.items():
             assert words in (await client.read_resource(uri)).contents[0].text
-        resources, cursor = 0, None
+        uris, cursor = [], None
         while True:
             page = await client.list_resources(cursor=cursor)
-            resources += len(page.resources)
+            uris += [resource.uri for resource in page.resources]
             cursor = page.next_cursor
             if not cursor:
                 break
+        if mode == "auto":
+            texts = await asyncio.gather(*(client.read_resource(uri) for uri in uris))
+            assert all(len(result.contents[0].text) > 50 for result in texts)
         templates = (await client.list_resource_templates()).resource_templates
         prompts = (await client.list_prompts()).prompts
         for prompt in prompts:
             values = {argument.name: PROMPT_VALUES for argument in prompt.arguments}
             assert PROMPT_VALUES in (await client.get_prompt(prompt.name, values)).messages[0].content.text
-        return f"{mode} {client.protocol_version} tools {len(tools)} resources {resources} templates {len(templates)} prompts {len(prompts)}"
+        return f"{mode} {client.protocol_version} tools {len(tools)} resources {len(uris)} templates {len(templates)} prompts {len(prompts)}"
 
 
 if __name__ == "__main__":

@@ -11,14 +11,15 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import pytest
 from support import ROOT
 
 SERVER = str(ROOT / "graph-mcp" / "server.py")
 VERSION = "io.modelcontextprotocol/protocolVersion"
-MODERN = {"_meta": {VERSION: "2026-07-28"}}
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+MODERN = {"_meta": {VERSION: "2026-07-28", CAPABILITIES: {}}}
 REPORT = "RuntimeError: Called NPUGraph::replay without a preceding successful capture."
 
 
@@ -107,6 +108,29 @@ class TestTheCurrentRevision:
         assert error["code"] == -32022
         assert "2026-07-28" in error["data"]["supported"]
 
+    @pytest.mark.parametrize(
+        "meta",
+        [
+            None,
+            {},
+            {VERSION: "2026-07-28"},
+            {VERSION: "2026-07-28", CAPABILITIES: None},
+            {VERSION: "2026-07-28", CAPABILITIES: []},
+            {CAPABILITIES: {}},
+        ],
+    )
+    @pytest.mark.parametrize("method", ["server/discover", "tools/list", "tools/call"])
+    def test_a_request_without_its_version_and_capabilities_is_refused(
+        self, client: Client, method: str, meta: Any
+    ) -> None:
+        error = client.ask(method, {} if meta is None else {"_meta": meta})["error"]
+        assert (error["code"], "io.modelcontextprotocol/" in error["message"]) == (-32602, True)
+
+    def test_both_eras_are_served_by_one_process(self, legacy: Client) -> None:
+        assert "resultType" not in legacy.ask("tools/list")["result"]
+        assert legacy.ask("tools/list", MODERN)["result"]["resultType"] == "complete"
+        assert legacy.ask("server/discover")["error"]["code"] == -32602
+
     def test_there_is_no_handshake_or_ping(self, client: Client) -> None:
         for method in ("initialize", "ping"):
             assert client.ask(method, MODERN)["error"]["code"] == -32601
@@ -187,10 +211,52 @@ class TestTools:
         assert "usage" not in json.dumps(result).lower()
 
 
+class TestGrowingLists:
+    def pages(self, legacy: Client, name: str, arguments: dict[str, Any], keys: tuple[str, ...]) -> list[list[Any]]:
+        pages, offset = [], 0
+        while offset is not None:
+            record = legacy.call(name, {**arguments, "offset": offset})["structuredContent"]
+            pages.append([item for key in keys for item in record[key]])
+            assert len(pages) < 40
+            offset = record["next_offset"]
+        return pages
+
+    def test_findings_come_in_pages_that_miss_none(self, legacy: Client, tmp_path: Path) -> None:
+        block = "def run_{0}(x):\n    g = torch.npu.NPUGraph()\n    with torch.npu.graph(g):\n        print(x.sum().item())\n"
+        (tmp_path / "many.py").write_text("import torch\n" + "".join(block.format(n) for n in range(230)))
+        pages = self.pages(legacy, "npu_graph_lint_capture", {"paths": ["many.py"], "limit": 100}, ("findings",))
+        lines = [finding["line"] for page in pages for finding in page]
+        assert (len(pages), len(lines), len(set(lines))) == (3, 230, 230)
+        first = legacy.call("npu_graph_lint_capture", {"paths": ["many.py"]})
+        assert (len(first["structuredContent"]["findings"]), first["structuredContent"]["left_out"]) == (20, 210)
+        assert "next_offset: 20" in first["content"][0]["text"]
+
+    def test_found_patterns_come_in_pages_that_miss_none(self, legacy: Client) -> None:
+        def found(**page: int) -> list[list[str]]:
+            arguments = {"query": "capture", **page}
+            return [
+                [item["id"] for item in items]
+                for items in self.pages(legacy, "npu_graph_search_knowledge", arguments, ("patterns",))
+            ]
+
+        pages = found(limit=30)
+        assert len(pages) > 1
+        assert {len(page) for page in pages[:-1]} == {30}
+        everything = sum(pages, [])
+        assert len(everything) == len(set(everything)) == len(sum(found(limit=100), []))
+
+    @pytest.mark.parametrize("page", [{"limit": 0}, {"limit": 101}, {"offset": -1}, {"offset": "5"}, {"limit": True}])
+    def test_a_page_that_cannot_be_is_refused(self, legacy: Client, page: dict[str, Any]) -> None:
+        result = legacy.call("npu_graph_search_knowledge", {"query": "capture", **page})
+        assert (result["isError"], next(iter(page)) in result["content"][0]["text"]) == (True, True)
+
+
 class TestFiles:
     def test_one_below_the_root_is_read(self, legacy: Client, tmp_path: Path) -> None:
         (tmp_path / "a b.log").write_text(REPORT)
-        for name in ("a b.log", str(tmp_path / "a b.log")):
+        (tmp_path / "logs").mkdir()
+        (tmp_path / "logs" / "b.log").write_text(REPORT)
+        for name in ("a b.log", str(tmp_path / "a b.log"), "./logs/b.log", "logs\\b.log", ".\\logs\\b.log"):
             assert legacy.call("npu_graph_diagnose", {"files": [name]})["structuredContent"]["verdict"] == "known"
 
     def test_nothing_else_is(self, legacy: Client, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -207,11 +273,91 @@ class TestFiles:
             "none.log",
             "folder/loop",
             "a\0b",
+            f"..\\{outside.parent.name}\\secret.log",
+            "folder\\..\\..\\x",
+            "\\etc\\passwd",
+            ".",
         ]
         for name in names:
             result = legacy.call("npu_graph_diagnose", {"files": [name]})
             assert result["isError"] is True, name
             assert "structuredContent" not in result
+
+    CASES = [
+        (
+            "npu_graph_parse_log",
+            "paths",
+            "a.log",
+            f"(Worker_TP0 pid=9) ERROR 06-10 16:39:42 [x.py:1] SECRET {REPORT}\n",
+        ),
+        (
+            "npu_graph_lint_capture",
+            "paths",
+            "a.py",
+            "import torch\ndef f(x):\n    g = torch.npu.NPUGraph()\n    with torch.npu.graph(g):\n        SECRET = x.item()\n",
+        ),
+    ]
+
+    @pytest.mark.parametrize("linked", ["file", "folder", "file to a folder inside"])
+    @pytest.mark.parametrize(("tool", "argument", "name", "text"), CASES, ids=[case[0] for case in CASES])
+    def test_a_link_in_a_folder_leads_nowhere_else(
+        self,
+        legacy: Client,
+        tmp_path: Path,
+        tmp_path_factory: pytest.TempPathFactory,
+        tool: str,
+        argument: str,
+        name: str,
+        text: str,
+        linked: str,
+    ) -> None:
+        inside = "inside" in linked
+        target = tmp_path / "elsewhere" if inside else tmp_path_factory.mktemp("outside") / "deep"
+        target.mkdir()
+        (target / name).write_text(text)
+        folder = tmp_path / "given"
+        folder.mkdir()
+        (folder / f"own{name}").write_text("x = 1\n")
+        link = folder / ("linked" if linked == "folder" else name)
+        link.symlink_to(target if linked == "folder" else target / name)
+        result = json.dumps(legacy.call(tool, {argument: ["given"]}))
+        assert ("SECRET" in result or ":5" in result or '"line": 5' in result) is inside, result
+        if linked != "folder":  # a linter says nothing of a folder that it cannot list
+            assert ("leads out of the allowed folders" in result) is not inside, result
+
+    def test_a_team_may_link_its_knowledge(self, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+        shared = tmp_path_factory.mktemp("shared")
+        project = tmp_path / "project"
+        (project / ".git").mkdir(parents=True)
+        (project / ".npu-graph").symlink_to(shared)
+        (shared / "knowledge").mkdir()
+        environment = {"NPU_GRAPH_KNOWLEDGE": str(shared / "knowledge")}
+        (project / "a.log").write_text("RuntimeError: a wholly new failure in capture_begin 107999")
+        client = Client("--allow-record", "--root", str(project), cwd=project, environment=environment)
+        client.ask("initialize", {"protocolVersion": "2025-06-18"})
+        case = {"symptom": "RuntimeError: a wholly new failure in capture_begin 107999", "stage": "capture"}
+        client.call("npu_graph_record_case", {**case, "layer": "L4", "owner": "user_code", "verify": ["ran twice"]})
+        client.close()
+        client = Client("--root", str(project), cwd=project, environment={"NPU_GRAPH_KNOWLEDGE": ""})
+        client.ask("initialize", {"protocolVersion": "2025-06-18"})
+        result = client.call("npu_graph_diagnose", {"files": ["a.log"]})
+        client.close()
+        assert result["structuredContent"]["cases"], result
+
+    @pytest.mark.parametrize("folder", ["/", "~"])
+    def test_a_client_outside_a_project_lends_no_folder(self, tmp_path: Path, folder: str) -> None:
+        home = tmp_path / "home"
+        home.mkdir()
+        (home / "a.log").write_text(REPORT)
+        place = home if folder == "~" else Path(Path(home).anchor)
+        environment = {"HOME": str(home), "USERPROFILE": str(home), "CLAUDE_PROJECT_DIR": ""}
+        client = Client(cwd=place, environment=environment)
+        client.ask("initialize", {"protocolVersion": "2025-06-18"})
+        result = client.call("npu_graph_diagnose", {"files": [str(home / "a.log")]})
+        text = client.call("npu_graph_diagnose", {"text": REPORT})
+        client.close()
+        assert (result["isError"], "--root" in result["content"][0]["text"]) == (True, True)
+        assert text["structuredContent"]["verdict"] == "known"
 
 
 class TestRecording:
@@ -280,6 +426,9 @@ class TestResourcesAndPrompts:
     def test_what_is_not_there_is_not_found(self, client: Client, uri: Any) -> None:
         assert client.ask("resources/read", {**MODERN, "uri": uri})["error"]["code"] == -32602
 
+    def test_the_earlier_revisions_have_their_own_code_for_that(self, legacy: Client) -> None:
+        assert legacy.ask("resources/read", {"uri": "npu-graph://patterns/P-CAP-999"})["error"]["code"] == -32002
+
     def test_prompts_are_filled(self, client: Client) -> None:
         for prompt in client.ask("prompts/list", MODERN)["result"]["prompts"]:
             arguments = {item["name"]: "VALUE {x} %s" for item in prompt["arguments"]}
@@ -296,6 +445,10 @@ MALFORMED = [
     (b"[" * 200_000, -32700),
     (b'{"jsonrpc":"2.0","id":1,"method":"\xff\xfe"}', -32700),
     (b"NaN", -32700),
+    (b'{"jsonrpc":"2.0","id":' + b"9" * 2_000_000 + b',"method":"ping"}', -32700),
+    (b"\xef\xbb\xbf{}", -32700),
+    (b'{"jsonrpc":"2.0","id":1e400,"method":"ping"}', -32600),
+    (b'{"jsonrpc":"2.0","id":1.0,"method":"ping"}', -32600),
     (b"null", -32600),
     (b"3", -32600),
     (b'"x"', -32600),
@@ -318,6 +471,10 @@ class TestHostileMessages:
         client.send_bytes(line + b"\n")
         assert client.receive()["error"]["code"] == code
         assert "result" in client.ask("server/discover", MODERN)
+
+    def test_half_a_character_comes_back_as_it_was_sent(self, client: Client) -> None:
+        client.send_bytes(b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}\n')
+        assert client.receive() == {"jsonrpc": "2.0", "id": "\ud800", "result": {}}
 
     def test_a_100_mb_line_is_refused_without_being_kept(self, client: Client) -> None:
         block = b"a" * (1 << 20)
@@ -356,6 +513,42 @@ class TestHostileMessages:
         assert sorted("error" in answer for answer in answers) == [False, True]
 
 
+class TestResourcesDoNotBlock:
+    def test_the_server_answers_while_one_is_read(self, client: Client) -> None:
+        params = {**MODERN, "uri": "npu-graph://patterns/P-CAP-001"}
+        client.send({"jsonrpc": "2.0", "id": "read", "method": "resources/read", "params": params})
+        assert client.ask("tools/list", MODERN, identity="list")["id"] == "list"
+        assert "P-CAP-001" in client.receive()["result"]["contents"][0]["text"]
+
+    def test_a_cancelled_one_is_not_answered(self, client: Client) -> None:
+        params = {**MODERN, "uri": "npu-graph://patterns/P-CAP-001"}
+        client.send({"jsonrpc": "2.0", "id": "read", "method": "resources/read", "params": params})
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "read"}})
+        time.sleep(2)
+        assert client.ask("tools/list", MODERN, identity="list")["id"] == "list"
+        assert client.messages.empty()
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Return the processes that run the log analyser on files of this folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = entry.read_bytes()
+        except OSError:
+            continue  # it has ended meanwhile
+        if b"parse_npu_logs.py" in command and os.fsencode(folder / "big.log") in command:
+            found.append(int(entry.parent.name))
+    return found
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 class TestLongWork:
     SLOW = {"text": "\n".join(f"error code is 10702{index % 10} in step {index}" for index in range(40_000))}
 
@@ -373,6 +566,50 @@ class TestLongWork:
         assert legacy.ask("ping", identity="after")["id"] == "after"
         time.sleep(1)
         assert legacy.messages.empty()
+
+    @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="no /proc to read processes from")
+    @pytest.mark.parametrize("how", ["cancelled", "input closed", "terminated"])
+    def test_its_workers_end_with_it(self, tmp_path: Path, how: str) -> None:
+        line = f"(Worker_TP0 pid=9) ERROR 06-10 16:39:42 [multiproc_executor.py:962] {REPORT}\n"
+        (tmp_path / "big.log").write_text(line * 300_000)
+        client = Client("--root", str(tmp_path), cwd=tmp_path)
+        client.ask("initialize", {"protocolVersion": "2025-06-18"})
+        params = {"name": "npu_graph_parse_log", "arguments": {"paths": ["big.log"]}}
+        client.send({"jsonrpc": "2.0", "id": "big", "method": "tools/call", "params": params})
+        wait_until(lambda: len(processes_of(tmp_path)) > 1)
+        if how == "cancelled":
+            client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "big"}})
+        elif how == "input closed":
+            client.process.stdin.close()
+        else:
+            client.process.terminate()
+        wait_until(lambda: not processes_of(tmp_path), seconds=3)
+        if how == "cancelled":
+            client.close()
+        assert client.process.wait(timeout=10) == (143 if how == "terminated" else 0)
+
+    def test_an_id_may_be_used_again_after_a_cancellation(self, legacy: Client) -> None:
+        def call(arguments: dict[str, Any]) -> None:
+            params = {"name": "npu_graph_diagnose", "arguments": arguments}
+            legacy.send({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params})
+
+        call(self.SLOW)
+        time.sleep(0.3)
+        legacy.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}})
+        call({"text": REPORT})
+        assert legacy.receive()["result"]["structuredContent"]["verdict"] == "known"
+        assert legacy.ask("ping", identity="after")["id"] == "after"
+
+    def test_a_flood_is_refused_in_part_and_the_server_goes_on(self, legacy: Client) -> None:
+        for number in range(300):
+            params = {"name": "npu_graph_diagnose", "arguments": {"text": REPORT}}
+            legacy.send({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
+        while True:
+            error = legacy.receive().get("error")
+            if error:
+                break
+        assert (error["code"], "too many" in error["message"]) == (-32603, True)
+        assert legacy.ask("ping", identity="after")["id"] == "after"
 
     def test_a_time_limit_ends_a_call(self, tmp_path: Path) -> None:
         client = Client("--timeout", "0.2", cwd=tmp_path)

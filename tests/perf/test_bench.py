@@ -8,6 +8,7 @@ import json
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
@@ -23,6 +24,7 @@ SCRIPT = SCRIPTS / "bench_graph.py"
 sys.path.insert(0, str(SCRIPTS))
 bench_graph = importlib.import_module("bench_graph")
 bench_record = importlib.import_module("bench_record")
+bench_report = importlib.import_module("bench_report")
 bench_device = importlib.import_module("bench_device")
 
 
@@ -149,7 +151,12 @@ def test_eager_and_graph_are_measured_in_turn() -> None:
 
 
 def saved(eager: list[float], graph: list[float], **environment: str) -> dict[str, Any]:
-    return {"schema": "npu-graph/bench/1", "samples": {"eager": eager, "graph": graph}, "environment": environment}
+    return {
+        "schema": "npu-graph/bench/1",
+        "target": "t",
+        "samples": {"eager": eager, "graph": graph},
+        "environment": environment,
+    }
 
 
 def test_a_regression_is_told_from_noise() -> None:
@@ -163,6 +170,95 @@ def test_a_regression_is_told_from_noise() -> None:
     assert record["environment_differs"] == ["cann: 8.3.RC1 -> 8.5.0"]
     assert bench_record.compare(old, same)["regression"] is False
     assert bench_record.compare(slower, old)["graph"]["change"] == "faster"
+
+
+def test_other_targets_and_simulated_times_are_no_regression() -> None:
+    old = saved(normal(200, 5, 30, 1), normal(100, 2, 30, 2))
+    slower = saved(normal(200, 5, 30, 3), normal(130, 2, 30, 4))
+    record = bench_record.compare(old, {**slower, "target": "another"})
+    assert record["regression"] is False
+    assert record["reasons"] == ["the two records measured different targets"]
+    record = bench_record.compare(old, {**slower, "environment": {"simulator": "npu_sim"}})
+    assert record["regression"] is False
+    assert "prove nothing" in record["reasons"][0]
+
+
+def test_a_machine_that_changed_is_told_from_a_graph_that_did() -> None:
+    old = saved(normal(200, 5, 30, 1), normal(100, 2, 30, 2))
+    record = bench_record.compare(old, saved(normal(240, 5, 30, 3), normal(120, 2, 30, 4)))
+    assert record["regression"] is True
+    assert "not the graph alone" in record["notes"][0]
+
+
+def test_too_few_or_too_wide_samples_do_not_pass_for_no_regression() -> None:
+    record = bench_record.compare(saved([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]), saved([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]))
+    assert record["reasons"] == ["fewer than 5 samples"]
+    old, new = (saved(normal(200, 5, 30, seed), normal(100, 40, 30, seed + 1)) for seed in (1, 3))
+    record = bench_record.compare(old, new)
+    assert record["graph"]["change"] == "same"
+    assert any("more than 5 %" in text for text in record["notes"])
+
+
+def test_a_million_samples_are_compared_in_seconds() -> None:
+    began = time.monotonic()
+    interval = ratio_interval([2.0, 2.2] * 100_000, [1.0, 1.1] * 100_000)
+    assert interval.low <= 2.0 <= interval.high
+    assert time.monotonic() - began < 30
+
+
+def test_simulated_times_are_shown_and_nothing_is_concluded() -> None:
+    result = bench_record.conclude(normal(200, 5, 30, 1), normal(100, 5, 30, 2), 50_000, simulated=True)
+    assert result["conclusion"] == "no_conclusion"
+    assert "prove nothing about the speed of an NPU" in result["reasons"][0]
+    assert result["speedup"] == pytest.approx(2.0, abs=0.05)
+    assert result["break_even_replays"] is None
+
+
+def measured(**changes: Any) -> dict[str, Any]:
+    eager, graph = normal(200, 5, 30, 1), normal(100, 5, 30, 2)
+    memory = {"allocated": 3 << 20, "reserved": 8 << 20, "peak": 5 << 20}
+    settings = {"backend": "npugraph", "warmup": 10, "repeats": 30, "calls_per_sample": 7, "order": "A B A B"}
+    known = {"torch": "2.13.0", "torch_npu": "2.13.0", "soc": "Ascend910B2", "cann": "9.1.0", "driver": "25.5.1"}
+    record = {
+        "target": "t",
+        "result": bench_record.conclude(eager, graph, 50_000),
+        "notes": [],
+        "memory_bytes": {"before": memory, "eager": memory, "graph": memory, "graph_adds": memory},
+        "settings": settings,
+        "environment": {**known, "variables": {"TASK_QUEUE_ENABLE": "1"}},
+        "samples": {"eager": eager, "graph": graph},
+    }
+    return {**record, **changes}
+
+
+def test_the_report_names_everything_that_a_later_reader_needs() -> None:
+    text = "\n".join(bench_report.bench_lines(measured(), "en"))
+    for words in (
+        "graph_faster", "95 % interval", "n=30 pairs", "P50", "P90", "P99", "drift", "capture cost 50000 us",
+        "break-even after", "device memory, eager: allocated 3, reserved 8, peak 5 MiB", "the graph adds 8 MiB reserved",
+        "warm-up 10, 30 samples of 7 calls, A B A B", "cann 9.1.0", "driver 25.5.1", "soc Ascend910B2", "TASK_QUEUE_ENABLE",
+    ):  # fmt: skip
+        assert words in text, words
+    assert "not recorded" not in text
+    known = measured()["environment"]
+    assert "not recorded: driver" in "\n".join(
+        bench_report.bench_lines(measured(environment={**known, "driver": None}), "en")
+    )
+
+
+def test_a_chinese_report_translates_conclusions_reasons_and_notes() -> None:
+    noisy = bench_record.conclude([100.0, 130.0, 160.0], [90.0, 120.0, 150.0], None, simulated=True)
+    lines = bench_report.bench_lines(measured(result=noisy, notes=[bench_record.ON_CPU], memory_bytes=None), "zh")
+    told = [*noisy["reasons"], bench_record.ON_CPU]
+    assert len(told) >= 4
+    for text in told:
+        assert bench_report.word(text, "zh") != text, text
+        assert not any(text in line for line in lines)
+    old = saved(normal(200, 5, 30, 1), normal(100, 2, 30, 2))
+    record = bench_record.compare(old, {**saved(normal(240, 5, 30, 3), normal(120, 2, 30, 4)), "target": "u"})
+    text = "\n".join(bench_report.compare_lines(record, "zh"))
+    assert "不作比较" in text
+    assert "eager changed" not in text
 
 
 @pytest.mark.parametrize(
@@ -318,81 +414,3 @@ def test_time_on_the_device_lies_between_two_events_and_a_synchronisation() -> N
     device = fake_device()
     assert device.time_us(lambda: device.npu.log.append("run"), 3) == 500.0
     assert device.npu.log == ["synchronize", "record", "run", "run", "run", "record", "synchronize"]
-
-
-TARGETS = """
-import time
-
-def busy(us):
-    def run():
-        end = time.perf_counter_ns() + us * 1000
-        while time.perf_counter_ns() < end:
-            pass
-    return run
-
-def target():
-    return {"eager": busy(400), "capture": lambda: busy(100)}
-
-def same():
-    return {"eager": busy(200), "capture": lambda: busy(200)}
-
-def module():
-    import torch
-    layer = torch.nn.Linear(8, 8)
-    return layer, (torch.ones(2, 8),)
-
-def broken():
-    raise RuntimeError("no model here")
-
-def odd():
-    return 5
-"""
-
-
-@pytest.fixture(scope="module")
-def targets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("torch", reason="torch is not installed: the measurement itself cannot run")
-    path = tmp_path_factory.mktemp("bench") / "bench_targets.py"
-    path.write_text(TARGETS, encoding="utf-8")
-    return path
-
-
-def test_a_known_workload_is_measured_right(targets: Path, tmp_path: Path) -> None:
-    kept = tmp_path / "kept" / "run.json"
-    done = run("--script", str(targets), "--repeats", "15", "--calls", "1", "--save", str(kept), "--output", "json")
-    record = json.loads(done.stdout)
-    # The least time is what the target waits for; everything above is a busy test machine.
-    fastest = {kind: record["result"][f"{kind}_us"]["min"] for kind in ("eager", "graph")}
-    assert fastest["eager"] == pytest.approx(400, rel=0.25)
-    assert fastest["graph"] == pytest.approx(100, rel=0.25)
-    assert record["environment"]["torch"]
-    assert record["settings"] == {
-        "backend": "npugraph",
-        "warmup": 10,
-        "repeats": 15,
-        "calls_per_sample": 1,
-        "order": "A B A B",
-    }
-    assert "samples" not in record
-    assert len(json.loads(kept.read_text(encoding="utf-8"))["samples"]["graph"]) == 15
-
-
-def test_a_module_runs_through_torch_compile_on_the_cpu(targets: Path) -> None:
-    done = run("bench_targets:module", "--backend", "eager", "--repeats", "6", "--output", "json", cwd=targets.parent)
-    assert json.loads(done.stdout)["settings"]["backend"] == "eager", done.stderr
-
-
-@pytest.mark.parametrize(
-    ("name", "code", "words"),
-    [
-        ("broken", 3, "no model here"),
-        ("odd", 3, "expected a call"),
-        ("module", 4, "needs torch_npu"),
-        ("none", 3, "failed"),
-    ],
-)
-def test_a_target_that_cannot_run_is_one_line(targets: Path, name: str, code: int, words: str) -> None:
-    done = run("--script", str(targets), name)
-    assert done.returncode == code
-    assert words in done.stderr
-    assert done.stderr.strip().count("\n") == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import random
@@ -110,6 +111,9 @@ def test_settings_that_the_sources_reject(more: dict, words: str) -> None:
         ({"enforce_eager": True}, "NONE", []),
         ({"mode": "FULL_AND_PIECEWISE", "vllm_ascend": "0.18.0"}, "PIECEWISE", [1, 2, 4, 8]),
         ({"mode": "FULL", "encoder_decoder": True}, "PIECEWISE", [1, 2, 4, 8]),
+        ({"mode": "PIECEWISE", "xlite": "decode"}, "FULL_DECODE_ONLY", [1, 2, 4, 8]),
+        ({"mode": "PIECEWISE", "xlite": "full"}, "NONE", []),
+        ({"mode": "PIECEWISE", "xlite": "full", "speculative_tokens": 1}, "FULL_DECODE_ONLY", [1, 2, 4, 8]),
         ({"device": "950", "sizes": list(range(1, 12))}, "PIECEWISE", [1, 4, 8, 11]),
         ({"tp": 4, "tp_aligned": True}, "PIECEWISE", [4, 8]),
     ],
@@ -224,6 +228,28 @@ def test_a_command_line_gives_its_settings(tmp_path: Path) -> None:
     }
 
 
+def test_xlite_is_read_from_the_command_and_the_second_runner_allows_prefill_parallelism() -> None:
+    text = """vllm serve m --additional-config '{"xlite_graph_config": {"enabled": true, "full_mode": true}}'"""
+    assert read_command(text)["xlite"] == "full"
+    assert plan(setup(pcp=2, vllm_ascend="0.23.0"))["verdict"] == "rejected"
+    assert plan(setup(pcp=2, variables={"VLLM_USE_V2_MODEL_RUNNER": "1"}))["verdict"] != "rejected"
+
+
+@pytest.mark.parametrize("text", ["-O {", "-O {" * 20_000, "'" * 20_001, '"\\' * 20_000, "{" + "[" * 100_000])
+def test_hostile_commands_end_quickly(text: str) -> None:
+    began = time.monotonic()
+    with contextlib.suppress(cli.CommandError):
+        read_command(text)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("version", ["abc", "latest", "!!"])
+def test_a_version_that_is_none_is_refused(version: str) -> None:
+    done = run("--layers", "4", "--sizes", "1,2", "--cann", version)
+    assert done.returncode == 2
+    assert "is no version" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -235,6 +261,13 @@ def test_a_command_line_gives_its_settings(tmp_path: Path) -> None:
         ("-O 3", {}),
         ("--enforce-eager", {"enforce_eager": True}),
         ("""-O '{"mode": 3, "pass_config": {"enable_sp": true}}'""", {"compilation_mode": "3", "tp_aligned": True}),
+        # A command in the single quotes of a shell has lost its own.
+        (
+            """-O {"mode": 3, "pass_config": {"enable_sp": true}} -tp 2""",
+            {"compilation_mode": "3", "tp_aligned": True, "tp": 2},
+        ),
+        ("""--compilation-config={"cudagraph_capture_sizes": [1, 2]}""", {"sizes": [1, 2]}),
+        (r"""-O "{\"cudagraph_capture_sizes\": [4]}" --served-model-name "a {b" """, {"sizes": [4]}),
     ],
 )
 def test_spellings_of_options(words: str, expected: dict) -> None:

@@ -71,8 +71,44 @@ def reload_at_a_new_address() -> None:
     model.up.weight = torch.nn.Parameter(model.up.weight.detach().clone() * 2, requires_grad=False)
 
 
+class Gate(torch.nn.Module):
+    """Works in place on what the layer before gave, with a host number that a graph keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mul_(self.factor)
+
+
+gated = torch.nn.Sequential(torch.nn.Linear(8, 8), Gate(), torch.nn.Linear(8, 8)).requires_grad_(False)
+shared = torch.nn.Linear(8, 8).requires_grad_(False)
+looped = torch.nn.Sequential(shared, Gate(), shared)
+
+
+def gated_forward(x: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+    gated[1].factor = float(factors[0]) + 1
+    return gated(x)
+
+
+def looped_forward(x: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+    looped[1].factor = float(factors[0]) + 1
+    return looped(x)
+
+
 def random_numbers(x: torch.Tensor) -> torch.Tensor:
     return x + torch.rand(8)
+
+
+def drifts_when_compiled(x: torch.Tensor) -> torch.Tensor:
+    return model(x) + (0.5 if torch.compiler.is_compiling() else 0.0)
+
+
+def fails_under_hooks(x: torch.Tensor) -> torch.Tensor:
+    if model._forward_hooks or model._forward_pre_hooks:
+        raise ValueError("no more hooks")
+    return model(x)
 
 
 calls = {"count": 0}

@@ -9,6 +9,19 @@ model = torch.nn.Linear(8, 8).requires_grad_(False).npu()
 first_weight = model.weight.detach().clone()
 
 
+class Gate(torch.nn.Module):
+    """Rounds to half precision in a graph only, in place on what the layer before gave."""
+
+    def forward(self, x):
+        if torch.compiler.is_compiling() or torch.npu.is_current_stream_capturing():
+            x.copy_(x.half().float())
+        return x
+
+
+torch.manual_seed(0)
+layers = torch.nn.Sequential(torch.nn.Linear(8, 8), Gate(), torch.nn.Linear(8, 8)).requires_grad_(False).npu()
+
+
 def make_inputs(step):
     return (torch.randn(5, 8, generator=torch.Generator().manual_seed(step)).npu(),)
 

@@ -45,7 +45,7 @@ def run(call: str, factory: str, steps: int = 5, rows: int = 0, **names: Any) ->
         reload,
         3 if reload else 0,
         m.state if names.get("watch") else None,
-        m.model if names.get("module") else None,
+        getattr(m, names["module"]) if "module" in names else None,
     )
     return compare_callable(plan, getattr(replay_standin, factory), Options(None, None, rows, 3))
 
@@ -91,9 +91,48 @@ def test_a_frozen_output_is_evidence_for_stale() -> None:
 
 
 def test_the_first_module_that_differs_is_named() -> None:
-    record = run("forward", "correct", reload="reload_at_a_new_address", module=True)
+    record = run("forward", "correct", reload="reload_at_a_new_address", module="model")
     assert record["first_module"]["module"] in ("up", "act")
     assert record["first_module"]["step"] == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "module", "expected"), [("gated_forward", "gated", "1"), ("looped_forward", "looped", "1")]
+)
+def test_a_module_that_works_in_place_is_not_taken_for_the_one_before(call: str, module: str, expected: str) -> None:
+    record = run(call, "correct", inputs="two_inputs", module=module)
+    assert (record["class"]["value"], record["first_module"]["module"]) == ("stale", expected)
+    assert (record["first_module"]["step"], record["first_module_missing"]) == (2, None)
+
+
+NOT_NAMED = {
+    "no module": (("forward", "input_not_copied", {}), "--module NAME"),
+    "eager varies": (("random_numbers", "correct", {"reset": False, "module": "model"}), "eager itself varies"),
+    "another module": (("forward", "input_not_copied", {"module": "gated"}), "no submodule ran in both modes"),
+    "outside the modules": (("scaled", "second_input_rebound", {"inputs": "two_inputs", "module": "model"}), "agrees"),
+    "the watched run fails": (("fails_under_hooks", "other_kernel", {"module": "model"}), "no more hooks"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "reason"), NOT_NAMED.values(), ids=list(NOT_NAMED))
+def test_why_no_module_is_named(arguments: tuple[str, str, dict[str, Any]], reason: str) -> None:
+    call, factory, names = arguments
+    record = run(call, factory, **names)
+    assert record["verdict"] == "different" and record["first_module"] is None
+    assert reason in record["first_module_missing"]
+
+
+def test_a_compiled_graph_without_the_saving_operator_says_what_to_do_instead() -> None:
+    from mode_compare.graphs import Compiled
+    from mode_compare.modules import can_save_in_graph
+
+    assert not can_save_in_graph()  # CPU torch alone
+    m = compared_model
+    target = Target(m.drifts_when_compiled, m.make_inputs, "drifts")
+    plan = Plan(target, [make(target, step) for step in range(2)], None, None, 0, None, m.model)
+    record = compare_callable(plan, Compiled("eager"), Options(None, None, 0, 1))
+    assert record["class"]["value"] == "kernel"
+    assert "--graph npugraph" in record["first_module_missing"]
 
 
 def test_rows_that_are_not_padding_are_not_called_padding() -> None:

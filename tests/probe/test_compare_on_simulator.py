@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import ROOT
@@ -36,23 +37,26 @@ pytestmark = [
 ]
 
 
+def compare(target: str, *arguments: str) -> tuple[int, dict[str, Any], str]:
+    environment = {key: value for key, value in os.environ.items() if key != "TORCH_DEVICE_BACKEND_AUTOLOAD"}
+    command = [PYTHON, str(SIMULATOR), str(SCRIPT), f"simulated_compare:{target}", "--path", str(FOLDER)]
+    done = subprocess.run(
+        [*command, "--output", "json", *arguments], capture_output=True, text=True, timeout=390, env=environment
+    )
+    return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
+
+
 @pytest.mark.parametrize(("arguments", "expected"), CASES.values(), ids=list(CASES))
 def test_the_class_of_each_fault(arguments: tuple[str, ...], expected: str | None) -> None:
-    environment = {key: value for key, value in os.environ.items() if key != "TORCH_DEVICE_BACKEND_AUTOLOAD"}
-    target = f"simulated_compare:{arguments[0]}"
-    command = [
-        PYTHON,
-        str(SIMULATOR),
-        str(SCRIPT),
-        target,
-        "--path",
-        str(FOLDER),
-        "--reset",
-        "reset",
-        "--output",
-        "json",
-    ]
-    done = subprocess.run([*command, *arguments[1:]], capture_output=True, text=True, timeout=390, env=environment)
-    assert done.returncode == (0 if expected is None else 1), done.stderr[-2000:]
-    record = json.loads(done.stdout)
+    code, record, messages = compare(arguments[0], "--reset", "reset", *arguments[1:])
+    assert code == (0 if expected is None else 1), messages[-2000:]
     assert (record["class"] or {}).get("value") == expected, record["class"]
+
+
+@pytest.mark.parametrize("graph", ["npugraph", "npugraphs", "npugraph_ex"])
+def test_the_layer_that_differs_in_the_graph_is_named(graph: str) -> None:
+    code, record, messages = compare("layers", "--graph", graph, "--steps", "2", "--repeats", "1")
+    assert code == 1, messages[-2000:]
+    found = (record["first_module"] or {}).get("module")
+    assert (record["class"]["value"], found) == ("kernel", "1"), record["first_module_missing"]
+    assert record["first_module"]["step"] == 1

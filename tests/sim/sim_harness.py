@@ -1,18 +1,19 @@
-"""Runs scripts under npu_sim/run.py, two at a time, one process each: the state of an ACL process cannot be reset."""
+"""Runs scripts under npu_sim/run.py, one process each: the state of an ACL process cannot be reset."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "npu_sim" / "run.py"
 PRELUDE = Path(__file__).resolve().parent / "prelude.py"
+WARM = Path(__file__).resolve().parent / "warm_interpreter.py"
 # A Python that has torch and torch_npu; the tests' own by default.
 PYTHON = os.environ.get("NPU_SIM_PYTHON", sys.executable)
 PROCESS_TIMEOUT = 110  # seconds; a script that needs more hangs
@@ -59,30 +60,58 @@ def run_python(arguments: list[str], env: dict[str, str] | None = None, cwd: Pat
 
 
 class Simulator:
-    """Starts scripts ahead of the tests that ask for them."""
+    """Runs scripts, each once: two tests that ask for the same script share its outcome."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._pool = ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 1))
-        self._running: dict[Script, Future[Outcome]] = {}
-
-    def start(self, script: Script) -> Future[Outcome]:
-        if script not in self._running:
-            self._running[script] = self._pool.submit(self._run, script, len(self._running))
-        return self._running[script]
+        self._outcomes: dict[Script, Outcome] = {}
+        self._warm: subprocess.Popen[str] | None = None
 
     def run(self, script: Script) -> Outcome:
-        return self.start(script).result()
+        if script not in self._outcomes:
+            home = self._folder / f"case{len(self._outcomes)}"
+            home.mkdir()
+            path = home / "script.py"
+            path.write_text(PRELUDE.read_text() + "\n" + script.body)
+            # Variables are read while torch_npu is imported, and another CANN version is another library.
+            fresh = script.env or "--cann" in script.options
+            self._outcomes[script] = (self._run_fresh if fresh else self._run_warm)(script, path)
+        return self._outcomes[script]
 
-    def _run(self, script: Script, number: int) -> Outcome:
-        home = self._folder / f"case{number}"
+    def run_fresh(self, script: Script) -> Outcome:
+        """Run a script in an interpreter of its own, as a user does."""
+        home = self._folder / f"fresh{len(list(self._folder.iterdir()))}"
         home.mkdir()
         path = home / "script.py"
         path.write_text(PRELUDE.read_text() + "\n" + script.body)
-        options = [option.replace("{home}", str(home)) for option in script.options]
-        return run_python([PYTHON, str(RUN), *options, str(path)], dict(script.env), home)
+        return self._run_fresh(script, path)
+
+    def _run_fresh(self, script: Script, path: Path) -> Outcome:
+        return run_python([PYTHON, str(RUN), *script.options, str(path)], dict(script.env), path.parent)
+
+    def _run_warm(self, script: Script, path: Path) -> Outcome:
+        if self._warm is None or self._warm.poll() is not None:
+            self._warm = subprocess.Popen(
+                [PYTHON, str(RUN), str(WARM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            assert self._warm.stdout
+            assert self._warm.stdout.readline() == "ready\n", "torch_npu could not be imported on the simulator"
+        assert self._warm.stdin
+        assert self._warm.stdout
+        out, err = path.parent / "out.txt", path.parent / "err.txt"
+        request = {
+            "script": str(path),
+            "folder": str(path.parent),
+            "options": script.options,
+            "out": str(out),
+            "err": str(err),
+            "seconds": PROCESS_TIMEOUT,
+        }
+        self._warm.stdin.write(json.dumps(request) + "\n")
+        self._warm.stdin.flush()
+        code = int(self._warm.stdout.readline())
+        return Outcome(code, out.read_text(errors="replace"), err.read_text(errors="replace"))
 
     def close(self) -> None:
-        for future in self._running.values():
-            future.cancel()
-        self._pool.shutdown(wait=True)
+        if self._warm:
+            self._warm.communicate()

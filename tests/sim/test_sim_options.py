@@ -104,7 +104,7 @@ for n in sorted(glob.glob('logs/*/plog/*.log')): print('LOG', n); print(open(n).
 
 @sim
 def test_the_first_line_says_that_it_is_a_simulator_and_the_exit_code_is_the_scripts(simulator) -> None:
-    outcome = simulator.run(Script("import sys; print('ARGS', sys.argv[1:]); sys.exit(7)"))
+    outcome = simulator.run_fresh(Script("import sys; print('ARGS', sys.argv[1:]); sys.exit(7)"))
     assert outcome.code == 7
     assert outcome.err.startswith("npu_sim: results come from a simulator (CANN 9.1.0, Ascend910B2, 2 devices)")
 
@@ -130,6 +130,7 @@ USAGE = {
     "a script that is not there": (["nowhere.py"], 3, "nowhere.py does not exist"),
     "a version that is none": (["--cann", "new", "x.py"], 2, "--cann new is no version"),
     "a fault without a code": (["--fail", "aclrtMalloc", "x.py"], 2, "is not FUNCTION:CODE"),
+    "a hang without a number": (["--hang", "aclnnAdd@", "x.py"], 2, "is not FUNCTION, FUNCTION@N or FUNCTION@N+"),
     "no memory": (["--memory", "0", "x.py"], 2, "--memory 0 is out of range"),
     "an unknown option": (["--wrong"], 2, "--wrong"),
 }

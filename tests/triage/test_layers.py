@@ -107,7 +107,7 @@ def test_a_failure_on_the_cpu_is_located(case: Case, tmp_path: Path, torch_pytho
 @pytest.mark.sim
 @pytest.mark.timeout(700)
 @pytest.mark.parametrize("case", ON_NPU, ids=names(ON_NPU))
-def test_a_failure_of_npugraph_ex_is_located_on_the_simulator(case: Case, tmp_path: Path, torch_python: str) -> None:
+def test_a_failure_on_the_device_is_located_on_the_simulator(case: Case, tmp_path: Path, torch_python: str) -> None:
     check(case, tmp_path, torch_python)
 
 
@@ -121,6 +121,7 @@ def test_there_are_scripts_for_every_layer() -> None:
         "aot_autograd",
         "npugraph_ex_compile",
         "npugraph_ex_capture",
+        "npugraphs_capture",
         "inductor",
         "backend",
         "-",

@@ -123,6 +123,12 @@ def test_nothing_that_fails_is_said_and_is_not_a_success(bench: Bench) -> None:
     assert len(bench.made()) == 5
 
 
+def test_what_the_npugraphs_backend_passes_over_in_silence_is_said(bench: Bench) -> None:
+    bench.script.write_text(REPRO.replace("npugraph_ex", "npugraphs"))
+    shown = " ".join(bench.run(code=1)["next"])
+    assert "call three times" in shown and "'NPUGraph: skipped'" in shown
+
+
 def test_arguments_reach_the_script_and_variables_only_the_child(bench: Bench) -> None:
     record = bench.run("--env", "EXTRA=seen", "--", "--batch", "4 5", variables={"FAIL_AT": "eager"})
     assert bench.made() == ["eager --batch 4 5"]

@@ -239,7 +239,9 @@ def _from_package(anchor: Anchor, sources: Sources) -> Shown | None:
     wheel = sources.packages.get((anchor.repo, anchor.ref[1:]))
     if wheel is None:
         return None
-    return Shown(wheel.read(anchor.path), True)
+    # A repository may keep its package in python/; the wheel has it at its root.
+    own = anchor.path[len("python/") :] if anchor.path.startswith("python/") else anchor.path
+    return Shown(wheel.read(anchor.path) or wheel.read(own), True)
 
 
 def _names_something(anchor: Anchor, text: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Call chains: the table of public APIs in source_reading.md names the lines of one release."""
+"""Call chains: the lines of call_chains.tsv in every release, and of the overview in source_reading.md in one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import re
 from pathlib import Path
 from typing import Iterator
 
+from measure_call_chains import CANN, CANN_COMMIT, STEP_CELLS, TABLE, Finder, read_table
+
 from knowledge_checks.findings import Outcome
-from knowledge_checks.sources import TORCH_NPU_REPO, Sources
+from knowledge_checks.sources import TORCH_NPU_REPO, Repository, Sources
 from npu_graph.codes import split_row
+from npu_graph.source_map import Release, Row, SourceMap
 
 PAGE = "graph-mode-expert/references/source_reading.md"
 # The page says so above its table; a cell may name another file before its numbers.
@@ -25,8 +28,9 @@ _WITHIN = 2
 
 
 def check(root: Path, sources: Sources) -> Outcome:
-    """Look at every number of the table in the release that the page names."""
-    outcome = Outcome("call chains", "lines in the table of public APIs")
+    """Look at every line of the data in every release, and at every number of the page in the release it names."""
+    outcome = Outcome("call chains", "lines of what public APIs call, in each release that could be read")
+    _check_data(root, sources, outcome)
     lines = (root / PAGE).read_text(encoding="utf-8").splitlines() if (root / PAGE).is_file() else []
     repository = sources.repositories.get(TORCH_NPU_REPO)
     tag = next((found.group(1) for found in map(_TAG.search, lines) if found), "")
@@ -42,6 +46,42 @@ def check(root: Path, sources: Sources) -> Outcome:
         if not any(name.strip("_").lower() in shown for name in names):
             outcome.fault(PAGE, number, f"{path or file}:{at} at {tag}: none of {', '.join(names[:4])}")
     return outcome
+
+
+def _check_data(root: Path, sources: Sources, outcome: Outcome) -> None:
+    finder, source_map = Finder(), SourceMap.load([root / "knowledge"])
+    name = str(TABLE.relative_to(TABLE.parents[2])).replace("\\", "/")
+    text = (root / name).read_text(encoding="utf-8") if (root / name).is_file() else ""
+    for number, cells in enumerate(read_table(text), 1):
+        if cells[0] != "step" or len(cells) != STEP_CELLS:
+            continue
+        layer, file, function, wanted, where = cells[2], cells[3], cells[4], cells[5], cells[8]
+        if layer == CANN:
+            runtime = sources.repositories.get("hicann/runtime")
+            shown = [(CANN_COMMIT, int(where), runtime.read(CANN_COMMIT, file) or "")] if runtime else []
+        else:
+            row = Row(file, function, "", "", "", "", where)
+            shown = [
+                (release.id, next(iter(source_map.lines_in(row, release.id)), 0), text)
+                for release in source_map.releases.values()
+                for text in [_text_of(release, file, sources)]
+                if text is not None
+            ]
+        if not shown:
+            outcome.leave_out(f"no source of {file}")
+        for release_id, line, source in shown:
+            outcome.checked += 1
+            found = finder.line(file, source, function, wanted)
+            if found != line:
+                outcome.fault(name, number, f"{function} {wanted!r} in {release_id}: table {line}, source {found}")
+
+
+def _text_of(release: Release, file: str, sources: Sources) -> str | None:
+    repository: Repository | None = sources.repositories.get(TORCH_NPU_REPO)
+    if repository and release.commit and not release.wheel_only and repository.resolve(release.commit):
+        return repository.read(release.commit, file) or ""
+    wheel = sources.torch_npu.get(release.wheel)
+    return (wheel.read(file) or "") if wheel and release.wheel_only and file.endswith(".py") else None
 
 
 def _claims(lines: list[str]) -> Iterator[tuple[int, list[str], str, int]]:

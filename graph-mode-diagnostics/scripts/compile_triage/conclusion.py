@@ -25,6 +25,12 @@ _FRAME = re.compile(r'File "([^"\n]{1,500})", line (\d{1,7})(?:, in ([^\n]{1,200
 # Warnings of torch_npu stand on lines of their own in the form of an exception, with or without a log prefix:
 # "Warning: ASCEND_HOME_PATH ... not set", "[W1130 ... NPUCachingAllocator.cpp:168] Warning: ...". None is a cause.
 _WARNING_LINE = re.compile(r"(?m)^(?:\[W\d{4} [^\n\]]{0,200}\] )?Warning: [^\n]{0,4000}$")
+# torch_npu 2.13.0 npu/_graph_tree.py:2126 warmed_up_functions; utils/_graph_tree.py:256 check_for_skip.
+_NPUGRAPHS_PASSES = (
+    "npugraphs captures in the second call of the same shapes, the first is a warm-up: let the script call three times",
+    "npugraphs runs without a graph, and without an error, for inputs on the CPU or on several devices, mutated inputs "
+    "and operators that it does not take: TORCH_LOGS=cudagraphs shows 'NPUGraph: skipped' with the reason",
+)
 _GRAPH_STAGES = ("capture", "replay", "update")
 _TORCH_MISSING = re.compile(r"ModuleNotFoundError: No module named '(torch|torch_npu)'")
 # A variant runs from another folder: a failure of these kinds in the first step may come from that.
@@ -48,7 +54,7 @@ def conclude(records: Sequence[dict[str, Any]], backend: str, file: str, logs: d
         steps.STEPS[r["step"]].passed for r in records if r["status"] == PASSED and steps.STEPS[r["step"]].passed
     ]
     if failed is None:
-        return _nothing_failed(records, ruled_out)
+        return _nothing_failed(records, ruled_out, backend)
     step, log = failed["step"], logs.get(failed["step"], "")
     missing = _TORCH_MISSING.search(log)
     if step == steps.EAGER and missing:
@@ -123,13 +129,14 @@ def _empty(verdict: str, ruled_out: list[str]) -> dict[str, Any]:
     }
 
 
-def _nothing_failed(records: Sequence[dict[str, Any]], ruled_out: list[str]) -> dict[str, Any]:
+def _nothing_failed(records: Sequence[dict[str, Any]], ruled_out: list[str], backend: str) -> dict[str, Any]:
     if any(record["status"] != PASSED for record in records) or not records:
         return {**_empty(STOPPED, ruled_out), "notes": ["not every step has run; go on with --resume"]}
     return {
         **_empty(NOT_REPRODUCED, ruled_out),
         "title": "every step passed, the original too: the failure was not reproduced",
         "next": [
+            *(_NPUGRAPHS_PASSES if backend == "npugraphs" else ()),
             "run with the input, the launcher (--launcher) and the variables (--env) of the failing run",
             "wrong results without an error: give a text that marks them with --fail-on, or compare eager and graph",
         ],

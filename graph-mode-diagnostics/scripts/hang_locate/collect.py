@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import time
 from typing import Sequence
 
@@ -22,6 +23,8 @@ def dump_processes(pids: Sequence[int], again_after: float, native: bool) -> lis
         again_after: seconds until a second sample of each; 0 for one sample.
         native: also take C and C++ frames.
 
+    Where native frames cannot be read, the Python frames are taken and stderr says so.
+
     Raises:
         CommandError: exit code 4 without py-spy, 3 when no process could be read.
     """
@@ -34,20 +37,32 @@ def dump_processes(pids: Sequence[int], again_after: float, native: bool) -> lis
         if sample:
             time.sleep(again_after)
         for pid in pids:
-            command = [program, "dump", "--pid", str(pid), *(["--native"] if native else [])]
-            try:
-                done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
-            except subprocess.TimeoutExpired:
-                problems.append(f"pid {pid}: no answer in {SECONDS} s")
-                continue
-            text = done.stdout.decode("utf-8", "replace")
-            if done.returncode == 0 and text.strip():
+            text, problem = _dump(program, pid, native)
+            if native and not text:
+                # py-spy unwinds no stack through libraries without unwind tables; the Python frames are still there.
+                text, _ = _dump(program, pid, False)
+                if text:
+                    print(f"pid {pid}: Python frames only, --native failed: {problem}", file=sys.stderr)
+            if text:
                 texts.append(cli.InputText(f"py-spy:{pid}", text, 0))
             else:
-                lines = [line.strip() for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-                # py-spy prints the error first and its own Rust frames after it.
-                problems.append(f"pid {pid}: {lines[0] if lines else f'exit code {done.returncode}'}")
+                problems.append(f"pid {pid}: {problem}")
     if not texts:
         hint = "check the pid; run as the same user or root; a container needs SYS_PTRACE"
         raise cli.CommandError(f"py-spy read no process ({'; '.join(problems)}); {hint}", cli.NO_INPUT)
     return texts
+
+
+def _dump(program: str, pid: int, native: bool) -> tuple[str, str]:
+    """Return the stacks of one process, or '' and why there are none."""
+    command = [program, "dump", "--pid", str(pid), *(["--native"] if native else [])]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return "", f"no answer in {SECONDS} s"
+    text = done.stdout.decode("utf-8", "replace")
+    if done.returncode == 0 and text.strip():
+        return text, ""
+    # py-spy prints the error first and its own Rust frames after it.
+    lines = [line.strip() for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    return "", lines[0] if lines else f"exit code {done.returncode}"

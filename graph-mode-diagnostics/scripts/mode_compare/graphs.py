@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from npu_graph import cli
 
@@ -27,7 +27,7 @@ def built_in(name: str) -> Factory:
             "or run this script under npu_sim/run.py",
             cli.ABSENT,
         )
-    return _npugraph if name == "npugraph" else _compiled(name)
+    return _npugraph if name == "npugraph" else Compiled(name)
 
 
 def _npugraph(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay:
@@ -56,16 +56,19 @@ def _npugraph(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     return replay
 
 
-def _compiled(backend: str) -> Factory:
-    def factory(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay:
+class Compiled(NamedTuple):
+    """The factory of a torch.compile backend: what happens inside a module is then seen by the compiler only."""
+
+    backend: str
+
+    def __call__(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay:
         import torch
 
-        compiled = torch.compile(call, backend=backend, dynamic=False)
+        torch.compiler.reset()  # Dynamo would take the graph made before the hooks: it guards none
+        compiled = torch.compile(call, backend=self.backend, dynamic=False)
         for _ in range(WARM_UP_CALLS):
             compiled(*args, **kwargs)
         return compiled  # type: ignore[no-any-return,unused-ignore]
-
-    return factory
 
 
 def _clone(value: Any) -> Any:

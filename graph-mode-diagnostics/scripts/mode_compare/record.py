@@ -8,8 +8,9 @@ from npu_graph import cli
 
 from .classify import CLASSES, Cell, Verdict, classify, grid
 from .dumps import read_pair
-from .graphs import Factory
-from .running import Plan, Trace, run_eager, run_graph
+from .graphs import Compiled, Factory
+from .modules import REASONS, ModuleWatch, SavedModules, can_save_in_graph
+from .running import Plan, run_eager, run_graph
 from .tensors import Difference, compare
 
 SCHEMA = "npu-graph/compare/1"
@@ -36,13 +37,11 @@ def compare_callable(plan: Plan, factory: Factory, options: Options) -> dict[str
         )
     cells = grid(eager[0], graph[0], options.rtol, options.atol)
     verdict = classify(eager, graph, cells, options.valid_rows, plan.reload_at, options.rtol, options.atol)
-    modules = None
-    if verdict is not None and verdict.value != "unstable" and plan.module is not None:
-        # Hooks keep intermediate tensors alive, which can hide reuse of a pool's memory: they come after the verdict.
-        watched = run_graph(plan, factory, 1, with_modules=True)[0]
-        modules = _first_module(run_eager(plan, with_modules=True), watched, options)
+    # Hooks add copies to the graph, which can hide a missing order: they come after the verdict.
+    module, why = (None, "") if verdict is None else _first_module(plan, factory, verdict, options)
     steps = [str(step) for step in range(1, len(plan.inputs) + 1)]
-    return _record("callable", plan.target.name, verdict, cells, steps, options, modules, [])
+    record = _record("callable", plan.target.name, verdict, cells, steps, options, [])
+    return {**record, "first_module": module, "first_module_missing": why or None}
 
 
 def compare_dumps(eager: str, graph: str, options: Options) -> dict[str, Any]:
@@ -50,18 +49,40 @@ def compare_dumps(eager: str, graph: str, options: Options) -> dict[str, Any]:
     left, right, steps, alone = read_pair(eager, graph)
     cells = grid(left, right, options.rtol, options.atol)
     verdict = classify([left], [right], cells, options.valid_rows, 0, options.rtol, options.atol)
-    return _record("dumps", f"{eager} and {graph}", verdict, cells, steps, options, None, alone)
+    return _record("dumps", f"{eager} and {graph}", verdict, cells, steps, options, alone)
 
 
-def _first_module(eager: Trace, graph: Trace, options: Options) -> dict[str, Any] | None:
-    for step, (left, right) in enumerate(zip(eager.modules, graph.modules), 1):
+def _first_module(
+    plan: Plan, factory: Factory, verdict: Verdict, options: Options
+) -> tuple[dict[str, Any] | None, str]:
+    """Run both modes again, submodules watched; return the first that differs, or None and why there is none."""
+
+    def because(key: str, **values: str) -> tuple[None, str]:
+        return None, REASONS[key][1 if options.language == "zh" else 0].format(**values)
+
+    if verdict.value == "unstable":
+        return because("unstable")
+    if plan.module is None:
+        return because("no_module")
+    compiled = isinstance(factory, Compiled)
+    if compiled and not can_save_in_graph():
+        return because("cannot_save")
+    try:
+        watch = SavedModules(plan.module) if compiled else ModuleWatch(plan.module)
+        graph = run_graph(plan, factory, 1, watch)[0].modules
+        eager = run_eager(plan, ModuleWatch(plan.module)).modules
+    except cli.CommandError as error:
+        return because("fails", error=cli.one_line(str(error), 300))
+    seen = False
+    for step, (left, right) in enumerate(zip(eager, graph), 1):
         for name in left:
             if name not in right:
                 continue
+            seen = True
             difference = compare(left[name], right[name], options.rtol, options.atol)
             if difference.differs:
-                return {"step": step, "module": name, **_difference(difference)}
-    return None
+                return {"step": step, "module": name, **_difference(difference)}, ""
+    return because("all_agree" if seen else "none_seen")
 
 
 def _record(
@@ -71,7 +92,6 @@ def _record(
     cells: Sequence[Cell],
     steps: Sequence[str],
     options: Options,
-    module: dict[str, Any] | None,
     alone: Sequence[str],
 ) -> dict[str, Any]:
     import torch
@@ -89,7 +109,8 @@ def _record(
         "first": None
         if first is None
         else {"step": steps[first.step - 1], "output": first.name, **_difference(first.difference)},
-        "first_module": module,
+        "first_module": None,
+        "first_module_missing": None,
         "bitwise_equal": all(cell.difference.bitwise for cell in cells),
         "steps": [
             {

@@ -13,6 +13,7 @@ _WORDS = {
         "because": "because {text}",
         "first": "first difference: step {step}, {output}: {shown}",
         "module": "first module that differs: {module} in step {step}: {shown}",
+        "no_module": "first module that differs: not named: {why}",
         "steps": "steps:",
         "differ": "{n} of {all} differ",
         "agree": "{all} agree",
@@ -30,6 +31,7 @@ _WORDS = {
         "because": "依据：{text}",
         "first": "最先不同：第 {step} 步 {output}：{shown}",
         "module": "最先不同的模块：第 {step} 步 {module}：{shown}",
+        "no_module": "最先不同的模块：未指出：{why}",
         "steps": "各步：",
         "differ": "{all} 个中 {n} 个不同",
         "agree": "{all} 个一致",
@@ -58,6 +60,8 @@ def render(record: dict[str, Any]) -> str:
     if module is not None:
         shown = _shown(module, words)
         lines.append("  " + words["module"].format(step=module["step"], module=module["module"], shown=shown))
+    if record["first_module_missing"]:
+        lines.append("  " + words["no_module"].format(why=record["first_module_missing"]))
     lines.append(words["steps"])
     for step in record["steps"]:
         text = words["differ" if step["different"] else "agree"].format(n=len(step["different"]), all=step["compared"])

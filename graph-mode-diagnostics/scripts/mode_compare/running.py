@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Callable, NamedTuple, Sequence
 
 from npu_graph import cli
 from npu_graph.user_callables import Inputs, Target
 
 from .graphs import Factory, Replay
-from .tensors import flatten
-
-Tensors = "dict[str, Any]"
+from .modules import ModuleWatch, SavedModules
+from .tensors import flatten, snapshot
 
 
 class Plan(NamedTuple):
@@ -32,74 +32,42 @@ class Trace(NamedTuple):
     modules: list[dict[str, Any]]
 
 
-class ModuleWatch:
-    """Forward hooks on every submodule. In a capture they keep the static outputs that each replay overwrites."""
-
-    def __init__(self, module: Any) -> None:
-        self._module = module
-        self._handles: list[Any] = []
-        self.seen: dict[str, Any] = {}
-
-    def __enter__(self) -> ModuleWatch:
-        if self._module is not None:
-            for name, child in self._module.named_modules():
-                self._handles.append(child.register_forward_hook(self._hook(name or "(root)")))
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        for handle in self._handles:
-            handle.remove()
-
-    def _hook(self, name: str) -> Callable[..., None]:
-        def keep(_: Any, __: Any, output: Any) -> None:
-            self.seen.pop(name, None)  # the order is that of the last call
-            self.seen[name] = output
-
-        return keep
-
-    def values(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, output in self.seen.items():
-            found.update(flatten(output, name))
-        return snapshot(found)
-
-
-def run_eager(plan: Plan, with_modules: bool = False) -> Trace:
-    """Run every step eagerly, after a reset."""
+def run_eager(plan: Plan, watch: ModuleWatch | None = None) -> Trace:
+    """Run every step eagerly, after a reset; `watch` keeps the outputs of the submodules."""
     _reset(plan)
     trace = Trace([], [])
-    with ModuleWatch(plan.module if with_modules else None) as watch:
+    with watch or contextlib.nullcontext():
         for step, inputs in enumerate(plan.inputs, 1):
             _reload(plan, step)
-            watch.seen.clear()
+            if watch is not None:
+                watch.before_eager()
             output = _guarded(plan, "eager", step, lambda item=inputs: plan.target.call(*item.args, **item.kwargs))
             trace.outputs.append(_outputs(plan, output))
-            trace.modules.append(watch.values())
+            trace.modules.append({} if watch is None else watch.values())
     return trace
 
 
-def run_graph(plan: Plan, factory: Factory, repeats: int, with_modules: bool = False) -> list[Trace]:
+def run_graph(
+    plan: Plan, factory: Factory, repeats: int, watch: ModuleWatch | SavedModules | None = None
+) -> list[Trace]:
     """Make the graph once with the first step's inputs, then run all steps `repeats` times, each after a reset."""
     _reset(plan)
     first = plan.inputs[0]
-    with ModuleWatch(plan.module if with_modules else None) as watch:
-        replay: Replay = _guarded(plan, "capture", 0, lambda: factory(plan.target.call, first.args, first.kwargs))
     traces: list[Trace] = []
-    for _ in range(repeats):
-        _reset(plan)
-        trace = Trace([], [])
-        for step, inputs in enumerate(plan.inputs, 1):
-            _reload(plan, step)
-            output = _guarded(plan, "graph", step, lambda item=inputs: replay(*item.args, **item.kwargs))
-            trace.outputs.append(_outputs(plan, output))
-            trace.modules.append(watch.values() if with_modules else {})
-        traces.append(trace)
+    with watch or contextlib.nullcontext():
+        replay: Replay = _guarded(plan, "capture", 0, lambda: factory(plan.target.call, first.args, first.kwargs))
+        for _ in range(repeats):
+            _reset(plan)
+            trace = Trace([], [])
+            for step, inputs in enumerate(plan.inputs, 1):
+                _reload(plan, step)
+                if watch is not None:
+                    watch.before_replay()
+                output = _guarded(plan, "graph", step, lambda item=inputs: replay(*item.args, **item.kwargs))
+                trace.outputs.append(_outputs(plan, output))
+                trace.modules.append({} if watch is None else watch.values())
+            traces.append(trace)
     return traces
-
-
-def snapshot(tensors: dict[str, Any]) -> dict[str, Any]:
-    """Copy tensors to the host: a graph's output is overwritten by the next replay."""
-    return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
 
 
 def _outputs(plan: Plan, output: Any) -> dict[str, Any]:

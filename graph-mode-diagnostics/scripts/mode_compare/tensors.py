@@ -136,3 +136,8 @@ def flatten(value: Any, name: str = "output") -> dict[str, Any]:
             if isinstance(item, (torch.Tensor, tuple, list, dict)):
                 found.update(flatten(item, f"{name}.{key}"))
     return found
+
+
+def snapshot(tensors: dict[str, Any]) -> dict[str, Any]:
+    """Copy tensors to the host: a graph's output is overwritten by the next replay."""
+    return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}

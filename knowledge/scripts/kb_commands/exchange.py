@@ -9,7 +9,7 @@ from pathlib import Path
 from npu_graph import bundle, cli
 from npu_graph.case_exchange import export_cases, import_cases, read_exchange
 from npu_graph.case_format import STATUSES
-from npu_graph.cases import read_cases
+from npu_graph.cases import index_cases, read_cases
 from npu_graph.file_lock import write_atomically
 from npu_graph.patterns import STAGES
 from npu_graph.redaction import Redactor, machine_names
@@ -67,6 +67,8 @@ def run_import(arguments: argparse.Namespace) -> int:
         raise cli.CommandError(f"no case found in {', '.join(arguments.sources)}{detail}", cli.NO_INPUT)
     target = None if arguments.dry_run else bundle.writable_knowledge_folder()
     done = import_cases(cases, target, bundle.knowledge_folders(), Redactor(machine_names()))
+    if target is not None:
+        index_cases(target)
     verb = "would be added" if arguments.dry_run else "added"
     lines = [f"{len(done.added)} {verb}, {len(done.unchanged)} already here"]
     lines += [f"kept as it is here: {identity} (the other text differs)" for identity in done.kept_ours[:SHOWN]]

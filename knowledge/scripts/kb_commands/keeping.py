@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from npu_graph import bundle, case_check, case_record, case_store, cli
+from npu_graph.cases import index_cases
 from npu_graph.redaction import Redactor, machine_names
 
 from .output import Command, answer, no_options, notes_text
@@ -33,8 +34,9 @@ def run_retire(arguments: argparse.Namespace) -> int:
 
 
 def run_compile(arguments: argparse.Namespace) -> int:
-    """Write history.md again from the case files."""
+    """Write history.md, and the index of the search, again from the case files."""
     written = case_store.compile_history(bundle.writable_knowledge_folder())
+    index_cases(written.path.parent, anew=True)
     text = f"compiled {written.path}\n" + notes_text(written.notes)
     answer(arguments, {"file": str(written.path), "notes": written.notes}, text)
     return cli.DONE
@@ -76,7 +78,7 @@ KEEPING = (
     ),
     Command(
         "compile",
-        "write history.md again from the case files, after an edit or a git merge",
+        "write history.md and the search index again from the case files, after an edit or a git merge",
         ("kb.py compile", "kb.py compile --output json"),
         no_options,
         run_compile,

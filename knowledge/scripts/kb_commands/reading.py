@@ -1,35 +1,36 @@
-"""kb.py search, show, list and stats: what the case base holds."""
+"""kb.py search, list and stats: what the case base holds."""
 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from pathlib import Path
-from typing import Any, Callable
+from collections import Counter
+from typing import Any, Callable, Sequence
 
 from npu_graph import bundle, case_record, cli
-from npu_graph.case_format import STATUSES, Case, clean_case, clean_line, clean_text, render_case
+from npu_graph.case_format import STATUSES, Case, clean_line
 from npu_graph.cases import CaseBase, read_cases, similar_cases
 from npu_graph.patterns import OWNERS, STAGES, load_patterns, search_patterns
 
-from .output import Command, answer, case_as_json, no_options, table
+from .output import Command, answer, no_options, table
 
 # A page of a list; --all prints everything.
 LIST_LIMIT = 50
 SEARCH_LIMIT = 5
+# What stats counts by.
+GROUPS: tuple[tuple[str, Callable[[Case], str]], ...] = (
+    ("stage", lambda case: case.stage),
+    ("status", lambda case: case.status),
+    ("owner", lambda case: case.owner),
+    ("month", lambda case: case.date[:7]),
+    ("pattern", lambda case: case.pattern),
+)
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of search."""
     parser.add_argument("text", nargs="+", metavar="TEXT", help="words or an error text; '-' reads standard input")
     parser.add_argument("--limit", type=_positive, default=SEARCH_LIMIT, help="how many at most (default %(default)s)")
-
-
-def add_show_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of show."""
-    parser.add_argument("id", metavar="ID", help="id of a case or a pattern; the beginning is enough when it is unique")
-    parser.add_argument("--all", action="store_true", help="print it whole, however long")
 
 
 def add_list_options(parser: argparse.ArgumentParser) -> None:
@@ -66,31 +67,6 @@ def run_search(arguments: argparse.Namespace) -> int:
     return cli.DONE if rows else cli.NEGATIVE
 
 
-def run_show(arguments: argparse.Namespace) -> int:
-    """Print one case or pattern."""
-    if arguments.id.upper().startswith("P-"):
-        for pattern in load_patterns(bundle.knowledge_folders()).patterns:
-            if pattern.id == arguments.id.upper():
-                record = {
-                    "id": pattern.id,
-                    "title": pattern.title,
-                    "fields": pattern.fields,
-                    "signature": pattern.signature._asdict(),
-                }
-                answer(arguments, record, _section(Path(pattern.file), pattern.line), whole=arguments.all)
-                return cli.DONE
-        raise cli.CommandError(f"no pattern {clean_line(arguments.id, 40)}; see known-patterns.md", cli.NEGATIVE)
-    case = clean_case(case_record.named_case(arguments.id).case)
-    answer(arguments, {"case": case_as_json(case)}, render_case(case), whole=arguments.all)
-    return cli.DONE
-
-
-def _section(path: Path, line: int) -> str:
-    lines = path.read_text(encoding="utf-8-sig").splitlines()[line - 1 :]
-    end = next((n for n, text in enumerate(lines[1:], 1) if re.match(r"#{1,3} ", text)), len(lines))
-    return clean_text("\n".join(lines[:end]).rstrip())
-
-
 def run_list(arguments: argparse.Namespace) -> int:
     """List the cases, newest first."""
     wanted = [(name, getattr(arguments, name)) for name in ("stage", "status", "owner") if getattr(arguments, name)]
@@ -109,35 +85,46 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def run_stats(arguments: argparse.Namespace) -> int:
-    """Print how many cases there are, by what, and which patterns hit."""
-    folders = bundle.knowledge_folders()
+    """Print how many cases there are, by what and over time, and which patterns hit."""
+    patterns = load_patterns(bundle.knowledge_folders()).patterns
     cases = [entry.case for entry in _base().entries.values()]
-    groups: list[tuple[str, Callable[[Case], str]]] = [
-        ("stage", lambda case: case.stage),
-        ("status", lambda case: case.status),
-        ("owner", lambda case: case.owner),
-        ("month", lambda case: case.date[:7]),
-        ("pattern", lambda case: case.pattern),
-    ]
     record: dict[str, Any] = {"total": len(cases)}
     lines = [f"{len(cases)} cases"]
-    for name, key in groups:
-        counts: dict[str, int] = {}
-        for case in cases:
-            counts[key(case) or "none"] = counts.get(key(case) or "none", 0) + 1
+    for name, key in GROUPS:
+        counts = Counter(key(case) or "none" for case in cases)
         record[name] = dict(sorted(counts.items()))
-        lines.append(f"by {name}: " + ", ".join(f"{value} {number}" for value, number in sorted(counts.items())))
-    months: dict[str, dict[str, int]] = {}
-    for case in cases:
-        row = months.setdefault(case.date[:7] or "none", {})
-        row[case.stage] = row.get(case.stage, 0) + 1
-    record["stage_by_month"] = {month: dict(sorted(row.items())) for month, row in sorted(months.items())}
-    record["patterns_without_case"] = [
-        pattern.id for pattern in load_patterns(folders).patterns if pattern.id not in record["pattern"]
-    ]
-    lines.append("patterns without a case: " + (", ".join(record["patterns_without_case"]) or "none"))
-    answer(arguments, record, "\n".join(lines))
+        if name != "pattern":  # below, with later sightings counted
+            lines.append(f"by {name}: " + ", ".join(f"{value} {number}" for value, number in sorted(counts.items())))
+    record["stage_by_month"] = stages_by_month(cases)
+    record["pattern_hits"] = pattern_hits(cases)
+    record["patterns_without_case"] = [pattern.id for pattern in patterns if pattern.id not in record["pattern_hits"]]
+    hits = [f"{identity} {number}" for identity, number in record["pattern_hits"].items()]
+    lines.append("patterns that hit: " + (", ".join(hits) or "none"))
+    lines.append("patterns that never hit: " + (", ".join(record["patterns_without_case"]) or "none"))
+    used = [stage for stage in STAGES if stage in record["stage"]]
+    rows = [(month, *(str(row.get(stage, 0)) for stage in used)) for month, row in record["stage_by_month"].items()]
+    answer(arguments, record, "\n".join(lines) + "\n\n" + table(arguments, ("month", *used), rows))
     return cli.DONE
+
+
+def stages_by_month(cases: Sequence[Case]) -> dict[str, dict[str, int]]:
+    """Return how many cases of each stage were recorded in each month, the oldest month first."""
+    months: dict[str, Counter[str]] = {}
+    for case in cases:
+        months.setdefault(case.date[:7] or "none", Counter())[case.stage] += 1
+    return {month: dict(sorted(row.items())) for month, row in sorted(months.items())}
+
+
+def pattern_hits(cases: Sequence[Case]) -> dict[str, int]:
+    """Return how often each pattern was seen, the most frequent first: each case and each later sighting of it counts.
+
+    A retired case counts nowhere: it was wrong, or recorded twice.
+    """
+    hits: Counter[str] = Counter()
+    for case in cases:
+        if case.pattern and case.status != "retired":
+            hits[case.pattern] += 1 + sum(1 for line in case.seen_again.split("\n") if line)
+    return dict(sorted(hits.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _base() -> CaseBase:
@@ -163,13 +150,6 @@ READING = (
         run_search,
     ),
     Command(
-        "show",
-        "print one case or pattern",
-        ("kb.py show C-20261130-0123456789", "kb.py show P-CAP-001"),
-        add_show_options,
-        run_show,
-    ),
-    Command(
         "list",
         "list the cases, newest first",
         ("kb.py list", "kb.py list --stage capture --all"),
@@ -178,7 +158,7 @@ READING = (
     ),
     Command(
         "stats",
-        "cases per stage, owner and month; which patterns hit and which never do",
+        "cases by stage, status, owner and month; which patterns hit and which never do",
         ("kb.py stats", "kb.py stats --output json"),
         no_options,
         run_stats,

@@ -35,6 +35,18 @@ void write_line(const char* head, const char* format, va_list arguments, const c
           thread_id(), head, body, tail);
 }
 
+// The rule that strikes at this call of `function`, which is counted.
+const FailRule* rule_for(const std::vector<FailRule>& rules, const char* function) {
+  static std::mutex mutex;
+  for (const FailRule& rule : rules) {
+    if (rule.function != function) continue;
+    std::lock_guard<std::mutex> lock(mutex);
+    int call = ++rule.seen;
+    if (rule.call == 0 || call == rule.call || (rule.onwards && call > rule.call)) return &rule;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 uint32_t thread_id() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
@@ -56,15 +68,16 @@ void trace_note(const char* format, ...) {
 }
 
 int injected_fault(const char* function) {
-  static std::mutex mutex;
-  for (const FailRule& rule : options().fail_rules) {
-    if (rule.function != function) continue;
-    std::lock_guard<std::mutex> lock(mutex);
-    int call = ++rule.seen;
-    bool hit = rule.call == 0 || call == rule.call || (rule.onwards && call > rule.call);
-    if (hit) return report_injected(function, rule.code);
-  }
-  return kSuccess;
+  const FailRule* rule = rule_for(options().fail_rules, function);
+  return rule ? report_injected(function, rule->code) : kSuccess;
+}
+
+bool injected_hang(const char* function) { return rule_for(options().hang_rules, function) != nullptr; }
+
+void never_return_if_asked(const char* function) {
+  if (!injected_hang(function)) return;
+  trace_note("--hang: this call does not return");
+  for (;;) pause();
 }
 
 }  // namespace sim

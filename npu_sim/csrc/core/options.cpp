@@ -44,6 +44,7 @@ Options read() {
   o.plog_dir = text("NPU_SIM_PLOG", "");
   o.wait_limit_seconds = atof(text("NPU_SIM_WAIT_LIMIT", "20").c_str());
   o.fail_rules = parse_rules(text("NPU_SIM_FAIL", ""));
+  o.hang_rules = parse_rules(text("NPU_SIM_HANG", ""));
   return o;
 }
 

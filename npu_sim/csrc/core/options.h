@@ -28,6 +28,7 @@ struct Options {
   std::string trace_file, plog_dir;
   double wait_limit_seconds = 20;  // a wait that nothing can end; the device would wait for ever
   std::vector<FailRule> fail_rules;
+  std::vector<FailRule> hang_rules;  // the code is unused
 
   bool cann_at_least(int major, int minor) const {
     return cann_major != major ? cann_major > major : cann_minor >= minor;

@@ -70,6 +70,17 @@ class SimOperation : public atb::Operation {
   Plan plan_;
 };
 
+// The work of an attention, after a look at its memory.
+std::function<void()> checked(const char* name, const sim::Attention& attention) {
+  return [name, attention] {
+    for (const sim::Tensor& operand : attention.operands()) {
+      auto extent = operand.extent();
+      if (!sim::check_device_access(extent.first, static_cast<size_t>(extent.second - extent.first), name)) return;
+    }
+    attention.run();
+  };
+}
+
 // Inputs: query [tokens, heads, width], key cache [blocks, block, kv heads, width], value cache, block table, lengths.
 // The lengths are host memory: the kernel gets the values of the moment it is launched.
 std::function<void()> paged_attention(const atb::infer::PagedAttentionParam& p, const atb::VariantPack& tensors) {
@@ -87,14 +98,7 @@ std::function<void()> paged_attention(const atb::infer::PagedAttentionParam& p, 
   sim::Attention attention(&query, &keys, &values, nullptr, nullptr, nullptr, &lengths, &table, nullptr, nullptr,
                            p.heads, static_cast<double>(p.scale), 0, 0, "BSND", p.key_heads, 0, keys.tensors[0].size(1),
                            false, &out, nullptr);
-  return [attention] {
-    for (const sim::Tensor& operand : attention.operands()) {
-      auto extent = operand.extent();
-      if (!sim::check_device_access(extent.first, static_cast<size_t>(extent.second - extent.first), "PagedAttention"))
-        return;
-    }
-    attention.run();
-  };
+  return checked("PagedAttention", attention);
 }
 
 // Inputs: key, value [tokens, heads, width], key cache, value cache [blocks, block, heads, width], slots [tokens].
@@ -114,7 +118,78 @@ std::function<void()> reshape_and_cache(const atb::VariantPack& tensors) {
   };
 }
 
+// Arguments of AtbMLA that decide what is computed.
+struct LatentAttention {
+  int64_t heads, key_heads;
+  double scale;
+  int mask_type, calc_type, cache_mode;
+  bool write_lse;
+};
+// Ascend/op-plugin op_plugin/ops/atb/MultiHeadLatentAttentionAtb.cpp: the maps of the modes' names.
+constexpr int kCacheOfRopeAndLatent = 1;  // krope_ctkv
+constexpr int kCalculateRing = 2;         // calc_type_ring, which also gives the log-sum-exp
+
+// "mask_type: only undefined", "calc_type: only calc_type_undefined", int8_nzcache "quantised and in format NZ":
+// Ascend/op-plugin op_plugin/python/atb/_atb_api_docs.py; calc_type_ring: test_custom_ops/test_atb_mla_with_lse.py.
+// The formula of the other modes is not public.
+const char* unsupported(const LatentAttention& p) {
+  if (p.cache_mode != kCacheOfRopeAndLatent) return "cache_mode other than krope_ctkv";
+  if (p.mask_type != 0) return "mask_type other than undefined";
+  if (p.calc_type != 0 && p.calc_type != kCalculateRing) return "calc_type_spec";
+  return nullptr;
+}
+
+// Keys are the latent cache beside the rotary cache, values the latent cache: [blocks, block, kv heads, width].
+std::function<void()> latent_attention(const LatentAttention& p, const std::vector<sim::Tensor>& t) {
+  sim::Tensor query = t[0], query_rope = t[1], key_rope = t[3], table = t[4], out = t[6];
+  sim::IntArray lengths{sim::read<int64_t>(t[5])};
+  sim::TensorList latent;
+  latent.tensors.push_back(t[2]);
+  for (sim::Tensor* one : {&query, &query_rope, &out}) {  // [tokens, 1, heads, width]
+    one->shape.insert(one->shape.begin() + 1, 1);
+    one->strides.insert(one->strides.begin() + 1, 0);
+  }
+  sim::Tensor lse;
+  if (p.write_lse) {  // [tokens, heads, 1] as [tokens, heads, 1, 1]
+    lse = t[7];
+    lse.shape.push_back(1);
+    lse.strides.push_back(1);
+  }
+  sim::Attention attention(&query, &latent, &latent, nullptr, nullptr, nullptr, &lengths, &table, &query_rope,
+                           &key_rope, p.heads, p.scale, 0, 0, "BSND", p.key_heads, 0, t[2].size(1), p.write_lse, &out,
+                           p.write_lse ? &lse : nullptr);
+  return checked("MLAOperation", attention);
+}
+
 }  // namespace
+
+// AtbMLA is not an operation that the wheel creates: libatb.so has it by name, in two steps as an aclnn operator.
+API int AtbMLAGetWorkspaceSize(const sim::Tensor* query, const sim::Tensor* query_rope, const sim::Tensor* latent,
+                               const sim::Tensor* key_rope, const sim::Tensor* table, const sim::Tensor* lengths,
+                               const sim::Tensor* mask, const sim::Tensor*, const sim::Tensor* query_descale,
+                               const sim::Tensor* value_descale, int64_t heads, float scale, int64_t key_heads,
+                               int mask_type, int calc_type, int cache_mode, const sim::Tensor* out,
+                               const sim::Tensor* lse, uint64_t* size, atb::Operation** operation, atb::Context*) {
+  LatentAttention p{heads, key_heads ? key_heads : heads, scale, mask_type, calc_type, cache_mode, lse != nullptr};
+  const char* missing = mask || query_descale || value_descale ? "a mask or a scale" : unsupported(p);
+  if (missing)
+    return sim::report_operator(sim::kNotSupported, "EE1005",
+                                std::string("npu_sim: AtbMLA with ") + missing + " is not simulated");
+  *size = kWorkspace;
+  std::vector<sim::Tensor> tensors = {*query, *query_rope, *latent, *key_rope, *table, *lengths, *out};
+  if (lse) tensors.push_back(*lse);
+  std::function<void()> work = latent_attention(p, tensors);  // takes the lengths now: they are host memory
+  // The wheel keeps an operation for equal arguments and gives it back here, with other tensors.
+  SimOperation fresh("MLAOperation", 0, 0, [work](const atb::VariantPack&) { return work; });
+  if (*operation)
+    *static_cast<SimOperation*>(*operation) = fresh;
+  else
+    *operation = new SimOperation(fresh);
+  return 0;
+}
+API int AtbMLA(uint8_t* workspace, uint64_t size, atb::Operation* operation, atb::Context* context) {
+  return operation->Execute(atb::VariantPack{}, workspace, size, context);
+}
 
 namespace atb {
 
