@@ -17,6 +17,7 @@ import platform
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Callable, Iterator
 
@@ -33,8 +34,8 @@ PAGE = ROOT / "docs" / "hosts.md"
 # Name of a check, and what it does in a site of its own.
 CHECKS: dict[str, Callable[[Site], list[Result]]] = {
     "Claude Code, manifests": claude_code.check_manifests,
-    **{f"Claude Code, {way}": lambda site, way=way: claude_code.check_way(site, way) for way in claude_code.WAYS_HERE},
-    **{f"Codex, {way}": lambda site, way=way: codex.check_way(site, way) for way in codex.WAYS_HERE},
+    **{f"Claude Code, {way}": partial(claude_code.check_way, way=way) for way in claude_code.WAYS_HERE},
+    **{f"Codex, {way}": partial(codex.check_way, way=way) for way in codex.WAYS_HERE},
     "skills CLI": skills_cli.check,
 }
 
