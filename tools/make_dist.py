@@ -56,7 +56,8 @@ def packed_files(root: Path) -> list[str]:
 
 def git_paths(root: Path, *command: str) -> set[str]:
     """Return the paths, from the root, that a git command lists."""
-    listed = subprocess.run(["git", "-c", "core.fileMode=false", *command, "-z"], cwd=root, capture_output=True, check=True).stdout
+    git = ["git", "-c", "core.fileMode=false", *command, "-z"]
+    listed = subprocess.run(git, cwd=root, capture_output=True, check=True).stdout
     return set(listed.decode("utf-8").split("\0"))
 
 
