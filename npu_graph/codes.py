@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Iterable, NamedTuple
 
-from npu_graph.cli import open_file
+from npu_graph.plain_files import open_plain
 
 TABLE_NAME = "error-code-map.md"
 COLUMNS = ("code", "hex", "symbol", "meaning", "stage", "first check", "source")
@@ -109,7 +109,7 @@ class CodeBook:
         for folder in folders:
             path = Path(folder) / TABLE_NAME
             try:
-                with open_file(path) as source:
+                with open_plain(path) as source:
                     data = source.read(MAX_TABLE_BYTES + 1)
             except FileNotFoundError:
                 continue

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Dict, Iterable, NamedTuple, Sequence, Tuple
 
-from npu_graph.cli import open_file
+from npu_graph.plain_files import open_plain
 
 MAP_NAME = "source-map.tsv"
 MAX_MAP_BYTES = 8 * 1024 * 1024
@@ -144,7 +144,7 @@ class SourceMap:
         """Read the first folder that holds the map; an empty map when none does."""
         for folder in folders:
             try:
-                with open_file(Path(folder) / MAP_NAME) as source:
+                with open_plain(Path(folder) / MAP_NAME) as source:
                     return cls(source.read(MAX_MAP_BYTES).decode("utf-8", "replace"))
             except OSError:
                 continue

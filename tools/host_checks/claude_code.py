@@ -36,7 +36,7 @@ def converse(site: Site, prompt: str, skill: str) -> Conversation:
         )
         sent = [all_text(request) for request in model.requests]
     events = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
-    start = next((event for event in events if event.get("subtype") == "init"), {})
+    start: dict[str, Any] = next((event for event in events if event.get("subtype") == "init"), {})
     failure = "" if result.returncode == 0 else (result.stderr or result.stdout).strip()[-300:]
     return Conversation(sent, list(start.get("skills", [])), failure)
 

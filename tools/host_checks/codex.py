@@ -33,7 +33,7 @@ def shown_skills(site: Site) -> list[str]:
 def listed_skills(site: Site) -> tuple[list[str], list[str]]:
     """Return the bundle's names that skills/list of the app server gives, and its parse errors."""
     command = [site.programs.command("codex"), "app-server"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     environment = site.programs.environment(site.home)
     with subprocess.Popen(command, cwd=site.project, env=environment, encoding="utf-8", **pipes) as server:
         watchdog = threading.Timer(RUN_SECONDS, server.kill)

@@ -72,7 +72,7 @@ def tool_call_events(tool: str, arguments: dict[str, Any]) -> list[dict[str, Any
 
 def _message(block: dict[str, Any], delta: dict[str, Any], stop_reason: str) -> list[dict[str, Any]]:
     usage = {"input_tokens": 1, "output_tokens": 1}
-    message = {
+    message: dict[str, Any] = {
         "id": "msg_stand_in",
         "type": "message",
         "role": "assistant",
