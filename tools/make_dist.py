@@ -6,7 +6,7 @@ Usage: make_dist.py [--out DIR]
 Packs what install.py copies, and the plugin manifests, under one folder npu-graph-skill/. Times are the commit's
 (or $SOURCE_DATE_EPOCH), names are sorted, owner and modes are fixed. Prints each file with its size.
 
-Exit codes: 0 built, 1 refused (a file that git does not know would be packed), 2 wrong usage.
+Exit codes: 0 built, 1 refused (a file that is not as committed would be packed), 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -45,11 +45,20 @@ def packed_files(root: Path) -> list[str]:
     """
     plugin = [path.relative_to(root).as_posix() for path in (root / PLUGIN_FOLDER).iterdir()]
     wanted = sorted([*shipped_files(root), *plugin])
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True).stdout
-    strange = sorted(set(wanted) - set(listed.decode("utf-8").split("\0")))
+    strange = sorted(set(wanted) - git_paths(root, "ls-files"))
     if strange:
         raise ValueError(f"not known to git: {', '.join(strange[:5])}; commit or remove")
+    changed = sorted(set(wanted) & git_paths(root, "diff", "HEAD", "--name-only", "--no-renames"))
+    if changed:
+        raise ValueError(f"not as committed: {', '.join(changed[:5])}; commit or undo")
     return wanted
+
+
+def git_paths(root: Path, *command: str) -> set[str]:
+    """Return the paths, from the root, that a git command lists."""
+    call = ["git", "-c", "core.fileMode=false", *command, "-z"]
+    listed = subprocess.run(call, cwd=root, capture_output=True, check=True).stdout
+    return set(listed.decode("utf-8").split("\0"))
 
 
 def build_time(root: Path) -> int:

@@ -160,6 +160,19 @@ def test_a_file_that_git_does_not_know_is_refused(checkout: Path, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
+def test_a_file_that_is_not_as_committed_is_refused(checkout: Path, tmp_path: Path) -> None:
+    page = checkout / "README.md"
+    text = page.read_bytes()
+    page.write_bytes(text + b"more\n")
+    try:
+        result = build(checkout, tmp_path / "out")
+    finally:
+        page.write_bytes(text)
+    assert result.returncode == 1
+    assert "not as committed: README.md" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_unpacked_bundle_runs_the_readmes_first_command_with_bare_python(unpacked: Path) -> None:
     text = (unpacked / "README.md").read_text(encoding="utf-8")
     command = re.findall(r"```bash\npython3 (.+)\n```", text)[0].split()
