@@ -6,7 +6,7 @@ SIM_VENV ?= .venv-sim
 # torch's CPU build and torch_npu have wheels for few Pythons.
 SIM_PYTHON ?= $(shell command -v python3.11 || command -v python3)
 
-.PHONY: help test test-all sim torch crosscheck lint types demo clean
+.PHONY: help test test-all sim sim-asan torch crosscheck lint types demo clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -50,12 +50,28 @@ $(SIM_VENV):
 	-$@/bin/python tools/install_extras.py sim
 	-$@/bin/python tools/install_extras.py --no-deps sim-npu
 
+# Every file with the marker: collecting all tests only to leave most of them out takes longer than many of these run.
+SIM_TESTS = $(shell grep -rl --include='test_*.py' 'mark\.sim' tests)
 sim: $(VENV)/.installed $(SIM_VENV) ## the simulator's tests, on the real torch_npu (needs g++)
-	NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python $(BIN)/python -m pytest -m sim
+	NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python $(BIN)/python -m pytest -m sim -n 2 --dist worksteal $(SIM_TESTS)
+
+sim-asan: $(VENV)/.installed $(SIM_VENV) ## the simulator's operators under AddressSanitizer and UBSan
+	NPU_SIM_SANITIZE=1 NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python \
+		$(BIN)/python -m pytest -m sim tests/sim/test_sim_operators.py
 
 torch: $(VENV)/.installed $(SIM_VENV) ## the tools that run torch on the CPU
 	NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python $(BIN)/python -m pytest -m "torch and not sim"
-	TORCH_DEVICE_BACKEND_AUTOLOAD=0 $(SIM_VENV)/bin/python -m pytest -m torch tests/probe
+	$(MAKE) probe
+
+.PHONY: probe test_probe_capture test_compare_modes
+probe: ## the capture probe and the comparison on torch's CPU build, one process a file
+	$(MAKE) -j2 test_probe_capture test_compare_modes
+
+# Tolerant, as the simulator's tests are: without torch it says so.
+test_probe_capture test_compare_modes: $(SIM_VENV)
+	@if TORCH_DEVICE_BACKEND_AUTOLOAD=0 $(SIM_VENV)/bin/python -c "import pytest, torch" 2>/dev/null; then \
+	TORCH_DEVICE_BACKEND_AUTOLOAD=0 OMP_NUM_THREADS=1 $(SIM_VENV)/bin/python -m pytest -m torch tests/probe/$@.py; \
+	else echo "$@: skipped, torch is not installed in $(SIM_VENV)"; fi
 
 .PHONY: mcp-public conformance mcpb
 mcp-public: $(VENV)/.installed .venv-mcp1 .venv-mcp2 .npm-mcp .npm-agents ## the MCP server against every public client and suite

@@ -68,8 +68,8 @@ class Setup:
     """What a service is started with. `layers` counts the hidden layers of the whole model, `draft_layers`
     those of a draft.
 
-    `hdk` (driver package), `cann` and `vllm_ascend` are version texts or empty when unknown. `xlite` is `full`, `decode`
-    or empty: vLLM-Ascend's xlite_graph_config.
+    `hdk` (driver package), `cann` and `vllm_ascend` are version texts or empty when unknown. `xlite` is `full`,
+    `decode` or empty: vLLM-Ascend's xlite_graph_config.
     """
 
     layers: int

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from npu_graph.case_format import ID_FORM, Entry, Parsed, parse_cases
 from npu_graph.patterns import Problem
+from npu_graph.plain_files import read_plain
 
 HISTORY_FILE = "history.md"
 CASE_FOLDER = "cases"
@@ -49,8 +50,7 @@ def knowledge_folder_of(file: Path) -> Path:
 def read_case_file(path: Path) -> Parsed:
     """Read one case file: at most one entry, and what is wrong with it."""
     try:
-        with path.open("rb") as source:
-            data = source.read(MAX_CASE_BYTES + 1)
+        data = read_plain(path, MAX_CASE_BYTES + 1)
     except OSError as error:
         return Parsed([], [Problem(str(path), 0, f"cannot be read: {error.strerror or type(error).__name__}")])
     parsed = parse_cases(data[:MAX_CASE_BYTES].decode("utf-8-sig", "replace"), str(path))
@@ -76,8 +76,7 @@ def read_history(folder: Path) -> Parsed:
     """Read history.md itself: what people see."""
     path = folder / HISTORY_FILE
     try:
-        with path.open("rb") as source:
-            data = source.read(MAX_HISTORY_BYTES)
+        data = read_plain(path, MAX_HISTORY_BYTES)
     except FileNotFoundError:
         return Parsed([], [])
     except OSError as error:
@@ -88,10 +87,8 @@ def read_history(folder: Path) -> Parsed:
 def has_hand_written_entries(folder: Path) -> bool:
     """Say whether history.md may hold entries that no case file has: its body is not as kb.py wrote it."""
     try:
-        with (folder / HISTORY_FILE).open("rb") as source:
-            head = source.read(TOP_BYTES)
-            source.seek(0, 2)
-            size = source.tell()
+        head = read_plain(folder / HISTORY_FILE, TOP_BYTES)
+        size = (folder / HISTORY_FILE).stat().st_size
     except OSError:
         return False
     stamp = COUNTS_END.search(head)

@@ -14,6 +14,8 @@ from npu_graph.patterns import LAYERS, OWNERS, STAGES, Problem
 STATUSES = ("confirmed", "suspected", "retired")
 ID_FORM = r"C-\d{8}-[0-9a-f]{8,32}"
 MAX_TITLE = 160
+# A heading needs some text: what is left of a title of colour codes or blanks is none.
+NO_TITLE = "(no title)"
 MAX_LINE = 600
 MAX_PROSE = 6000
 MAX_SYMPTOM_BYTES = 64 * 1024
@@ -168,7 +170,7 @@ _CLEAN = {LINE: clean_line, PROSE: clean_prose, BLOCK: clean_block}
 def clean_case(case: Case) -> Case:
     """Return the case as it can be stored: reading what was written then gives exactly this."""
     cleaned = {field.name: _CLEAN[field.form](getattr(case, field.name)) for field in FIELDS}
-    return Case(id=case.id, title=clean_line(case.title, MAX_TITLE), **cleaned)
+    return Case(id=case.id, title=clean_line(case.title, MAX_TITLE) or NO_TITLE, **cleaned)
 
 
 # --- escaping -------------------------------------------------------------------------------------------------------

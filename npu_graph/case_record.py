@@ -9,9 +9,22 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from npu_graph import bundle, cli
 from npu_graph.case_features import fold_line
 from npu_graph.case_files import knowledge_folder_of
-from npu_graph.case_format import FIELDS, ID_FORM, MAX_TITLE, Case, Entry, clean_case, clean_line, clean_text, shorten
+from npu_graph.case_format import (
+    FIELDS,
+    ID_FORM,
+    MAX_TITLE,
+    Case,
+    Entry,
+    case_faults,
+    clean_block,
+    clean_case,
+    clean_line,
+    clean_text,
+    shorten,
+)
 from npu_graph.case_store import append_case, new_case_id, replace_case, today
 from npu_graph.cases import find_case, read_cases, similar_cases
+from npu_graph.diagnosis.reading import clean_line as read_line
 from npu_graph.patterns import ID_FORM as PATTERN_ID
 from npu_graph.patterns import KNOWN_FROM, Pattern, load_patterns, match_patterns
 from npu_graph.redaction import Redactor
@@ -84,7 +97,7 @@ def with_fields(draft: Draft, fields: Mapping[str, str]) -> Draft:
     """Return the draft with the given fields over those it has; empty ones change nothing."""
     given = {name: value for name, value in fields.items() if value.strip()}
     case = draft.case._replace(**given)
-    if not case.title:
+    if not clean_line(case.title):
         case = case._replace(title=_title_from(case.symptom))
     return Draft(case, draft.evidence)
 
@@ -98,7 +111,7 @@ def missing_parts(draft: Draft, verified: bool) -> list[str]:
     """
     case = draft.case
     missing = []
-    if not case.symptom.strip():
+    if not clean_block(case.symptom):
         missing.append("symptom: the error text as it appeared (--symptom-file FILE, or --symptom TEXT)")
     if case.stage in ("", "unknown"):
         missing.append("stage: at which stage it failed (--stage)")
@@ -245,7 +258,13 @@ def _environment(environment: Mapping[str, Any]) -> str:
 def _title_from(symptom: str) -> str:
     lines = [line.strip() for line in symptom.split("\n") if line.strip()]
     errors = [line for line in lines if "Error" in line or "error code" in line or "rror:" in line]
-    return clean_line((errors[-1:] or lines[:1] or [""])[0], 120)
+    return clean_line(without_log_prefix((errors[-1:] or lines[:1] or [""])[0]), 120)
+
+
+def without_log_prefix(line: str) -> str:
+    """Return a line as its program wrote it: no process, time and place of the logger in front."""
+    cleaned = read_line(1, line)
+    return (cleaned[0].text.strip() if cleaned else "") or line
 
 
 def _folded(symptom: str) -> list[str]:
@@ -273,12 +292,16 @@ def prepare_case(draft: Draft, verified: bool, redactor: Redactor) -> Case:
     """Return the case to be written: complete, redacted, clean, with a new id.
 
     Raises:
-        cli.CommandError: exit code 2, naming what is missing.
+        cli.CommandError: exit code 2, naming what is missing or is no agreed word.
     """
     missing = missing_parts(draft, verified)
     if missing:
         raise cli.CommandError("not recorded; missing: " + "; ".join(missing), cli.USAGE)
-    return clean_case(redact_case(draft.case, redactor)._replace(id=new_case_id()))
+    case = clean_case(redact_case(draft.case, redactor)._replace(id=new_case_id()))
+    faults = case_faults(case)
+    if faults:
+        raise cli.CommandError("not recorded; " + "; ".join(faults), cli.USAGE)
+    return case
 
 
 def record_case(case: Case, force: bool = False) -> Outcome:

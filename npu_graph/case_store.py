@@ -22,6 +22,7 @@ from npu_graph.case_files import (
     CASE_FOLDER,
     COUNTS_END,
     HISTORY_FILE,
+    MAX_HISTORY_BYTES,
     TOP_BYTES,
     case_files,
     case_names,
@@ -33,6 +34,7 @@ from npu_graph.case_files import (
 from npu_graph.case_format import STATUSES, Case, Entry, clean_case, parse_cases, render_case
 from npu_graph.file_lock import FileLock, replace_file, write_atomically
 from npu_graph.patterns import PATTERN_FILE, STAGES
+from npu_graph.plain_files import read_plain
 
 LOCK_FILE = ".history.lock"
 _LEFTOVER = re.compile(r"\.tmp-[0-9a-f]{16}-.*")
@@ -43,6 +45,8 @@ _GIT_ATTRIBUTES = "history.md text eol=lf merge=union\ncases/*.md text eol=lf\n"
 _GIT_IGNORE = ".history.lock*\n.tmp-*\n*.bak\n"
 
 _COUNTS_BEGIN = "<!-- counts -->"
+# The lines of the table of counts, and the stamp below it.
+_COUNTS_LINES = re.compile(r"^(?:\|[ \w|:-]*\||<!-- (?:end of )?counts[^\n>]*-->|# Case history)$", re.M)
 _TOP = f"""# Case history
 
 Compiled by `kb.py` from the files in `{CASE_FOLDER}/`, one per case. To correct a case edit its own file, then run
@@ -253,7 +257,7 @@ class _History(NamedTuple):
 def _sound_history(folder: Path, cases_expected: int) -> _History | None:
     """Return history.md when it is as kb.py wrote it and holds that many cases, else None (compile it)."""
     try:
-        data = (folder / HISTORY_FILE).read_bytes()
+        data = read_plain(folder / HISTORY_FILE, MAX_HISTORY_BYTES)
     except FileNotFoundError:
         return None
     stamp = COUNTS_END.search(data[:TOP_BYTES])
@@ -317,7 +321,8 @@ def _rescue(folder: Path) -> list[str]:
     notes: list[str] = []
     parsed = read_history(folder)
     faulty = {problem.line for problem in parsed.problems}
-    at_risk = False
+    # A remark, a heading of somebody's own, a broken entry: what is no whole case goes into no case file.
+    at_risk = bool(parsed.problems) or _has_stray_text(folder / HISTORY_FILE)
     for entry, end in _with_ends(parsed.entries):
         path = case_path(folder, entry.case.id)
         is_sound = not any(entry.line <= line < end for line in faulty)
@@ -334,9 +339,18 @@ def _rescue(folder: Path) -> list[str]:
             )
     if at_risk:
         backup = folder / f"history-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}.bak"
-        write_atomically(backup, (folder / HISTORY_FILE).read_bytes())
+        write_atomically(backup, read_plain(folder / HISTORY_FILE, MAX_HISTORY_BYTES))
         notes.append(f"the former {HISTORY_FILE} is kept as {backup.name}")
     return notes
+
+
+def _has_stray_text(path: Path) -> bool:
+    """Say whether history.md has text above its first entry that kb.py did not write."""
+    text = read_plain(path, MAX_HISTORY_BYTES).decode("utf-8", "replace").replace("\r\n", "\n")
+    top = text[: text.index("\n## ")] if "\n## " in text else text
+    for own in (_TOP, *_COUNTS_LINES.findall(top)):
+        top = top.replace(own, "")
+    return bool(top.strip())
 
 
 def _with_ends(entries: list[Entry]) -> list[tuple[Entry, int]]:

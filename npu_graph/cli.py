@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
+from types import TracebackType
 from typing import IO, Any, Callable, NamedTuple, NoReturn, Sequence
 
 # Exit codes (the same in every script).
@@ -300,3 +301,17 @@ def write_json(record: Any) -> None:
     import json
 
     write_text(json.dumps(record, ensure_ascii=False, indent=2))
+
+
+def _interrupted_while_loading(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        _say(f"{Path(sys.argv[0]).name}: interrupted")  # Python itself then ends with the signal, 130 in a shell
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+# run() is reached when the script's modules are loaded. Only a script of the bundle is answered for before that: a
+# program that imports the package keeps its own hook.
+_program = getattr(sys.modules.get("__main__"), "__file__", None)
+if _program and Path(__file__).resolve().parents[1] in Path(_program).resolve().parents:
+    sys.excepthook = _interrupted_while_loading

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Iterable, NamedTuple
 
+from npu_graph.plain_files import open_plain
+
 TABLE_NAME = "error-code-map.md"
 COLUMNS = ("code", "hex", "symbol", "meaning", "stage", "first check", "source")
 STAGES = (
@@ -107,7 +109,7 @@ class CodeBook:
         for folder in folders:
             path = Path(folder) / TABLE_NAME
             try:
-                with path.open("rb") as source:
+                with open_plain(path) as source:
                     data = source.read(MAX_TABLE_BYTES + 1)
             except FileNotFoundError:
                 continue

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from npu_graph import cli
+from npu_graph.plain_files import read_plain
 
 # The longest the holder of a lock may go without finishing; work under the lock takes milliseconds to seconds.
 STALE_SECONDS = 30.0
@@ -40,6 +41,8 @@ class FileLock:
         deadline = time.monotonic() + self._wait_seconds
         seen, since = "", time.monotonic()
         while not self._try_take():
+            if self.path.is_dir():
+                raise cli.CommandError(f"{self.path} is a folder where a lock file goes; remove it", cli.ABSENT)
             owner = self._read(self.path)
             now = time.monotonic()
             if owner != seen:
@@ -113,7 +116,7 @@ class FileLock:
     @staticmethod
     def _read(path: Path) -> str:
         try:
-            return path.read_text(encoding="utf-8", errors="replace")[:400]
+            return read_plain(path, 400).decode("utf-8", "replace")
         except OSError:
             return ""
 

@@ -10,6 +10,7 @@ from typing import Iterable, NamedTuple, Sequence
 from npu_graph import cli
 from npu_graph.case_features import ERROR_LINE, text_features
 from npu_graph.case_format import Case, clean_line
+from npu_graph.case_record import without_log_prefix
 from npu_graph.case_store import add_pattern, replace_case
 from npu_graph.patterns import PATTERN_FILE, Pattern, check_pattern, lower, parse_patterns
 from npu_graph.regex_safety import MAX_LENGTH, regex_problem
@@ -38,6 +39,7 @@ MAX_LINES = 60
 GAP = ".{0,80}"
 
 _FRAME = 'File "'
+_PUBLIC_REPORT = re.compile(r"github\.com/([\w.-]{1,39}/[\w.-]{1,100})/(?:issues|pull)/(\d{1,7})")
 # torch_npu prints this line under every failed call, whatever failed.
 _WRAPPER = re.compile(r"ERR\d{5} PTA ")
 # Up to the class of the exception, or else the rank, process and time in front of a message.
@@ -130,19 +132,22 @@ def render_pattern(identity: str, cases: Sequence[Case], signature: Sequence[str
     """Return the pattern in the grammar of known-patterns.md, filled from the cases."""
     owners = dict.fromkeys(case.owner for case in cases if case.owner)
     sources = dict.fromkeys(line for case in cases for line in case.sources.split("\n") if line)
+    symptom = next((line for line in cases[0].symptom.split("\n") if _is_error(line)), cases[0].symptom)
+    # Each case names its pattern; what others can open is the public report.
+    seen = dict.fromkeys("#".join(found) for source in sources for found in _PUBLIC_REPORT.findall(source))
     fields = {
         "Stage": cases[0].stage,
         "Layer": cases[0].layer,
         "Owner": ", ".join(owners) or "framework",
         "Versions": _first(cases, "environment"),
-        "Symptom": next((line for line in cases[0].symptom.split("\n") if _is_error(line)), cases[0].symptom),
+        "Symptom": without_log_prefix(symptom),
         "Cause": _first(cases, "direct_cause"),
         "Trigger": _first(cases, "trigger"),
         "Fix now": _first(cases, "fix_now"),
         "Fix for good": _first(cases, "fix_for_good"),
         "Verify": _first(cases, "verification"),
         "Source": "; ".join(source.replace(";", ",") for source in sources) or "; ".join(case.id for case in cases),
-        "Seen in": "; ".join(case.id for case in cases),
+        "Seen in": "; ".join(seen or (case.id for case in cases)),
     }
     lines = [f"### {identity} — {clean_line(cases[0].title, 150)}", ""]
     lines += [f"- {name}: {clean_line(value, 500)}" for name, value in fields.items()]

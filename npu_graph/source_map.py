@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 from typing import Dict, Iterable, NamedTuple, Sequence, Tuple
 
+from npu_graph.plain_files import open_plain
+
 MAP_NAME = "source-map.tsv"
 MAX_MAP_BYTES = 8 * 1024 * 1024
 # An error text is a few lines; more than this is a log, and only its head is compared with messages.
@@ -142,7 +144,7 @@ class SourceMap:
         """Read the first folder that holds the map; an empty map when none does."""
         for folder in folders:
             try:
-                with (Path(folder) / MAP_NAME).open("rb") as source:
+                with open_plain(Path(folder) / MAP_NAME) as source:
                     return cls(source.read(MAX_MAP_BYTES).decode("utf-8", "replace"))
             except OSError:
                 continue

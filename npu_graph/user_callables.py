@@ -12,6 +12,8 @@ from typing import Any, Callable, NamedTuple, Sequence
 from npu_graph import cli
 
 DEFAULT_MAKER = "make_inputs"
+# Data under a Python name: compiling it would take minutes and gigabytes.
+MAX_FILE_BYTES = 8 << 20
 
 
 class Target(NamedTuple):
@@ -88,7 +90,7 @@ def _resolve(name: str) -> tuple[Any, Callable[..., Any]]:
     if not colon or not place or not attribute:
         raise cli.CommandError(f"{name} is not of the form module:function or file.py:function")
     try:
-        module = _load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        module = _load_file(Path(place)) if place.endswith((".py", ".ipynb")) else importlib.import_module(place)
     except cli.CommandError:
         raise
     except ModuleNotFoundError as error:
@@ -111,6 +113,14 @@ def _resolve(name: str) -> tuple[Any, Callable[..., Any]]:
 def _load_file(path: Path) -> Any:
     if not path.is_file():
         raise cli.CommandError(f"{path} does not exist; name a Python file", cli.NO_INPUT)
+    if path.suffix == ".ipynb":
+        how = f"export it to a script first (jupyter nbconvert --to script {path.name})"
+        raise cli.CommandError(f"{path} is a notebook; {how}", cli.NO_INPUT)
+    if path.stat().st_size > MAX_FILE_BYTES:
+        size = f"{path.stat().st_size >> 20} MiB"
+        raise cli.CommandError(
+            f"{path} has {size}, too much for Python code; name the file of the function", cli.NO_INPUT
+        )
     spec = importlib.util.spec_from_file_location(path.stem, str(path.resolve()))
     if spec is None or spec.loader is None:
         raise cli.CommandError(f"{path} cannot be loaded as a Python module")
@@ -122,5 +132,6 @@ def _load_file(path: Path) -> Any:
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
-        raise cli.CommandError(f"{path}:{error.lineno} is not Python: {error.msg}", cli.NO_INPUT) from None
+        where = f"{path}:{error.lineno}" if error.lineno else str(path)
+        raise cli.CommandError(f"{where} is not Python: {error.msg}", cli.NO_INPUT) from None
     return module

@@ -1,7 +1,7 @@
 """Builds the simulator's libraries for the torch_npu that this Python would import, into a cache.
 
-The cache key is the C++ source, this file, the wheel's version and the compiler flags, so that an edit or another
-wheel never meets stale libraries. Objects are shared by all CANN versions; linking is done once per version.
+The cache key is the C++ source and the compiler flags, and for the libraries also this file and the wheel's version, so
+that an edit or another wheel never meets stale ones. Objects are shared by all wheels and CANN versions.
 """
 
 from __future__ import annotations
@@ -131,18 +131,19 @@ def library_folder(cann: str, sanitize: bool = False) -> Path:
     """
     wheel = find_wheel()
     flags = FLAGS + (SANITIZE if sanitize else [])
-    home = cache_root() / f"{wheel.version}-{_key(wheel, flags)}"
-    objects = _once(home / "objects", lambda folder: _compile(folder, flags))
+    # The objects are the same for every wheel; only the stubs that are linked to them differ.
+    objects = _once(cache_root() / f"objects-{_key(flags)}", lambda folder: _compile(folder, flags))
+    home = cache_root() / f"{wheel.version}-{_key(flags, Path(__file__).read_text(), str(wheel.folder), wheel.version)}"
     hidden = missing_functions(cann)
     suffix = hashlib.sha256(" ".join(hidden).encode()).hexdigest()[:8]
     return _once(home / f"lib-{suffix}", lambda folder: _link(folder, objects, wheel, hidden, flags))
 
 
-def _key(wheel: Wheel, flags: Sequence[str]) -> str:
+def _key(flags: Sequence[str], *more: str) -> str:
     digest = hashlib.sha256()
-    for path in [*sorted(SOURCE.rglob("*.h")), *sources(), Path(__file__)]:
+    for path in [*sorted(SOURCE.rglob("*.h")), *sources()]:
         digest.update(str(path.name).encode() + b"\0" + path.read_bytes() + b"\0")
-    digest.update(" ".join([str(wheel.folder), wheel.version, *flags]).encode())
+    digest.update(" ".join([*flags, *more]).encode())
     return digest.hexdigest()[:16]
 
 

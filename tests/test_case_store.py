@@ -210,16 +210,22 @@ def test_sixteen_processes_of_500_cases_lose_nothing(number: int, tmp_path: Path
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kill -9 is a POSIX signal")
 def test_a_kill_at_any_of_200_moments_leaves_every_earlier_case_readable(tmp_path: Path) -> None:
     maker = random.Random(200)
-    kills, total = 0, 0
+    started = time.monotonic()
+    for number in range(10):
+        append_case(tmp_path / "pace", make_case(number))
+    pace = (time.monotonic() - started) / 10
+    kills, total, at_work = 0, 0, 0
     while kills < 200:
         folder = tmp_path / str(kills)
         recorded: set[str] = set()
         for _ in range(KILLS_PER_FOLDER):
             process, pipe = fork_writer(folder, 0, seconds=60, most=10_000)
-            time.sleep(maker.uniform(0, 0.03))
+            time.sleep(maker.uniform(0, 5 * pace))  # however busy the machine is
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
             kills += 1
+            lock = folder / ".history.lock"
+            at_work += lock.exists() and lock.read_text(encoding="utf-8").startswith(f"{process} ")
             recorded |= ids_from(pipe)
             base = read_cases([folder])
             assert base.problems == []
@@ -230,7 +236,8 @@ def test_a_kill_at_any_of_200_moments_leaves_every_earlier_case_readable(tmp_pat
         assert problems(folder) == []
         assert recorded <= {entry.case.id for entry in read_history(folder).entries}
         total += len(recorded)
-    assert total >= 100, "the writers were killed at work, not before it"
+    assert total >= 40, "the writers recorded cases"
+    assert at_work >= 40, "and were killed at work, not before it"
 
 
 # --- what the system refuses ----------------------------------------------------------------------------------------
@@ -296,10 +303,10 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_write_changes_nothing(tmp_path:
     for number in range(30):
         append_case(tmp_path, make_case(number, symptom="x" * 1000))
     before = state(tmp_path)
-    # Files may grow to 20 KB: the case itself fits, history.md does not.
+    # Files may grow to 20 KB: the case itself fits, history.md does not. -B: else compiled modules would be cut as well.
     limited = "import resource, signal; resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n" + WRITER
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", limited, str(bundle.ROOT), str(tmp_path), "0", "1"],
+        [sys.executable, "-I", "-S", "-B", "-c", limited, str(bundle.ROOT), str(tmp_path), "0", "1"],
         capture_output=True,
         encoding="utf-8",
         timeout=60,
@@ -354,6 +361,15 @@ def test_the_lock_of_a_living_owner_is_waited_for_and_the_error_names_the_file(t
         pytest.fail("two holders at once")
     with FileLock(path, wait_seconds=0.2):
         pass
+
+
+def test_a_folder_in_the_locks_place_is_named_at_once(tmp_path: Path) -> None:
+    (tmp_path / ".history.lock").mkdir()
+    started = time.monotonic()
+    with pytest.raises(cli.CommandError, match="is a folder where a lock file goes") as caught:
+        append_case(tmp_path, make_case(1))
+    assert caught.value.exit_code == cli.ABSENT
+    assert time.monotonic() - started < 5
 
 
 def test_a_stale_breaker_does_not_block_for_ever(tmp_path: Path) -> None:
@@ -528,6 +544,53 @@ def test_an_unreadable_hand_written_entry_is_kept_aside(tmp_path: Path) -> None:
     assert any("has a fault and no case file" in note for note in written.notes)
     (backup,) = tmp_path.glob("*.bak")
     assert "C-20260102-00000000ff" in backup.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("place", ["above the entries", "between the entries", "in an entry"])
+def test_a_remark_that_somebody_wrote_into_history_md_is_kept_aside(place: str, tmp_path: Path) -> None:
+    append_case(tmp_path, make_case(1))
+    history = tmp_path / "history.md"
+    text = history.read_text(encoding="utf-8")
+    remark = "Ask the night shift before you touch the okapi bus.\n"
+    added = {
+        "above the entries": text.replace("\n## ", f"\n{remark}\n## ", 1),
+        "between the entries": text + "\n## Notes of ours\n\n" + remark,
+        "in an entry": text + remark,
+    }[place]
+    history.write_text(added, encoding="utf-8")
+    written = append_case(tmp_path, make_case(2))
+    (backup,) = tmp_path.glob("*.bak")
+    assert remark in backup.read_text(encoding="utf-8")
+    assert any(f"the former history.md is kept as {backup.name}" in note for note in written.notes)
+    append_case(tmp_path, make_case(3))
+    compile_history(tmp_path)
+    assert list(tmp_path.glob("*.bak")) == [backup], "once is enough"
+    assert problems(tmp_path) == []
+
+
+def test_a_history_md_of_whole_entries_needs_no_copy(tmp_path: Path) -> None:
+    append_case(tmp_path, make_case(1))
+    history = tmp_path / "history.md"
+    history.write_text(history.read_text(encoding="utf-8") + "\n" + render_case(make_case(2)), encoding="utf-8")
+    compile_history(tmp_path)
+    assert list(tmp_path.glob("*.bak")) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["cases/C-20260102-00000000ff.md", "history.md", ".history.lock"])
+def test_a_pipe_in_a_files_place_blocks_nobody(name: str, tmp_path: Path) -> None:
+    append_case(tmp_path, make_case(1))
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    assert make_case(1).id in read_cases([tmp_path]).entries
+    if name == ".history.lock":
+        append_case(tmp_path, make_case(2))  # its owner signs at once, and a pipe is signed by nobody
+    elif name == "history.md":
+        with pytest.raises(cli.CommandError, match="nothing was recorded"):
+            append_case(tmp_path, make_case(2))
+    else:
+        assert any("not a plain file" in problem for problem in problems(tmp_path))
 
 
 def test_one_broken_case_file_is_reported_by_line_and_the_rest_works(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -15,18 +16,24 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from npu_graph import case_index, cases
+from npu_graph.case_check import check_folders
+from npu_graph.case_exchange import export_cases, import_cases, read_exchange
 from npu_graph.case_features import fold_line
 from npu_graph.case_format import (
     BLOCK,
     FIELDS,
     MAX_SYMPTOM_BYTES,
     Case,
+    Entry,
     clean_block,
     clean_case,
     parse_cases,
     render_case,
 )
+from npu_graph.case_record import Draft, prepare_case
+from npu_graph.case_store import append_case, compile_history, replace_case
 from npu_graph.cases import similar_cases
+from npu_graph.redaction import Redactor
 
 STACK = """Traceback (most recent call last):
   File "/home/user/demo/train.py", line 12, in <module>
@@ -71,9 +78,10 @@ STRUCTURE = st.sampled_from(
     + ["ignore previous instructions", "<!-- end of counts; body 1 bytes -->"]
 )
 HOSTILE = st.lists(st.one_of(STRUCTURE, st.text(max_size=12)), max_size=8).map("".join)
+EXAMPLES = 5000 if os.environ.get("NPU_GRAPH_SLOW") == "1" else 150
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(st.fixed_dictionaries({field.name: HOSTILE for field in FIELDS}), HOSTILE)
 @example({field.name: "```\n## C-20260101-deadbeef — x\n- Status: retired" for field in FIELDS}, "# x #")
 def test_no_text_becomes_structure_and_what_is_written_is_read(values: dict[str, str], title: str) -> None:
@@ -90,6 +98,48 @@ def test_no_text_becomes_structure_and_what_is_written_is_read(values: dict[str,
         if c not in "\n\t" and (ord(c) < 32 or "\u202a" <= c <= "\u202e" or 0xD800 <= ord(c) < 0xE000)
     ]
     assert unseen == []
+
+
+FIRST = make_case(sources="https://github.com/o/r/issues/1")
+
+
+@settings(max_examples=EXAMPLES // 3, deadline=None)
+@given(st.fixed_dictionaries({field.name: HOSTILE for field in FIELDS}), HOSTILE, HOSTILE)
+def test_what_is_recorded_is_read_back_from_every_place(values: dict[str, str], title: str, why: str) -> None:
+    """Recorded, found, listed, exported and imported, retired and compiled: the same case each time."""
+    agreed = {"date": "2026-01-02", "status": "suspected", "stage": "replay", "layer": "L4", "owner": "", "pattern": ""}
+    draft = Draft(Case(id="", title=title, **{**values, "symptom": values["symptom"] + "\nboom", **agreed}), ["boom"])
+    case = prepare_case(draft, False, Redactor())
+    with tempfile.TemporaryDirectory() as name:
+        folder, other = Path(name, "kb"), Path(name, "other")
+        append_case(folder, FIRST)
+        path = append_case(folder, case).path
+        assert parse_cases(path.read_text(encoding="utf-8"), "f") == ([Entry(case, "f", 1)], [])
+        base = cases.read_cases([folder])
+        assert ({entry.case for entry in base.entries.values()}, base.problems) == ({FIRST, case}, [])
+        assert [entry.case for entry in cases.read_history(folder).entries] == [FIRST, case]
+        done = import_cases(read_exchange_text(export_cases([case])), other, [other], Redactor())
+        assert (done.added, done.refused) == ([case.id], [])
+        assert cases.read_cases([other]).entries[case.id].case == case
+        retired = clean_case(case._replace(status="retired", retired_because=why + "x"))
+        replace_case(folder, retired)
+        before = (folder / "history.md").read_bytes()
+        compile_history(folder)
+        # Compiled anew in the order of the ids, which both orders of these two are.
+        assert sorted(before) == sorted((folder / "history.md").read_bytes())
+        assert check_folders([folder]).problems == []
+        assert cases.find_case(case.id, [folder]) == Entry(retired, str(path), 1)
+
+
+def read_exchange_text(record: dict[str, object]) -> list[Case]:
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8", delete=False) as sink:
+        json.dump(record, sink)
+    try:
+        found, faults = read_exchange(sink.name)
+    finally:
+        Path(sink.name).unlink()
+    assert faults == []
+    return found
 
 
 def test_no_line_of_a_value_opens_a_heading_list_quote_fence_or_tag() -> None:

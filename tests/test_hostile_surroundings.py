@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -88,3 +89,78 @@ def test_a_fifo_named_as_a_partial_result_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "part.json")
     done = run(LOGS, "--merge", str(tmp_path / "part.json"))
     assert done.returncode in (2, 3)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFO on this system")
+class TestPipesWhereFilesAreExpected:
+    """Opening a pipe waits for a writer that never comes."""
+
+    KB = ROOT / "knowledge/scripts/kb.py"
+
+    @pytest.mark.parametrize("name", ["known-patterns.md", "error-code-map.md", "history.md"])
+    @pytest.mark.parametrize("script", ["diagnose", "lookup_code", "kb"])
+    def test_in_a_folder_of_knowledge(self, name: str, script: str, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / name)
+        command = {
+            "diagnose": (DIAGNOSE, str(EXAMPLE)),
+            "lookup_code": (ROOT / "graph-mode-expert/scripts/lookup_code.py", "107027"),
+            "kb": (self.KB, "list"),
+        }[script]
+        assert run(*command, NPU_GRAPH_KNOWLEDGE=str(tmp_path)).returncode == 0
+
+    def test_named_as_a_case(self, tmp_path: Path) -> None:
+        (tmp_path / "cases").mkdir()
+        os.mkfifo(tmp_path / "cases" / "C-20261130-aaaaaaaaaa.md")
+        done = run(self.KB, "check", NPU_GRAPH_KNOWLEDGE=str(tmp_path))
+        assert done.returncode == 1 and b"not a regular file" in done.stdout
+
+    @pytest.mark.parametrize("name", ["version.txt", "torch_npu/version.py", "torch_npu/npu/graphs.py"])
+    def test_in_a_tree_of_sources(self, name: str, tmp_path: Path) -> None:
+        (tmp_path / "torch_npu/npu").mkdir(parents=True)
+        os.mkfifo(tmp_path / name)
+        script = ROOT / "graph-mode-expert/scripts/locate_source.py"
+        for words in (("torch_npu/npu/graphs.py:100", "--source", str(tmp_path)), ("--check", str(tmp_path))):
+            assert run(script, *words).returncode in (0, 1)
+
+    def test_in_a_folder_to_lint(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "a.py")
+        done = run(ROOT / "graph-mode-diagnostics/scripts/lint_capture.py", str(tmp_path))
+        assert done.returncode == 3 and b"a.py is not a regular file" in done.stderr
+
+
+# Interrupts itself when the module is asked for, as a user does who presses Ctrl-C at once.
+INTERRUPT = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["INTERRUPT_AT"]:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("module", ["npu_graph.diagnosis.record", "npu_graph.patterns"])
+def test_an_interrupt_while_the_script_loads_is_one_line(module: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPT)
+    done = run(DIAGNOSE, str(EXAMPLE), PYTHONPATH=str(tmp_path), INTERRUPT_AT=module)
+    assert done.stderr == b"diagnose.py: interrupted\n" and done.returncode != 0
+
+
+def test_a_program_that_imports_the_package_keeps_its_own_hook(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(
+        f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nbefore = sys.excepthook\n"
+        "import npu_graph.cli\nassert sys.excepthook is before\n"
+    )
+    assert run(program).returncode == 0
+
+
+def test_a_reader_that_goes_away_is_no_fault_of_the_measurement(tmp_path: Path) -> None:
+    case = {"id": "a", "input": "x", "input_kind": "log", "confidence": "", "expected": {"stage": "env", "owner": []}}
+    (tmp_path / "cases.jsonl").write_text(json.dumps(case))
+    command = f"{sys.executable} tools/measure_cases.py {tmp_path / 'cases.jsonl'} | true"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], cwd=ROOT, capture_output=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

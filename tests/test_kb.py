@@ -18,6 +18,7 @@ import pytest
 from npu_graph import bundle, cli
 from npu_graph.case_format import parse_cases
 from npu_graph.cases import read_cases
+from npu_graph.diagnosis.record import diagnose
 
 SCRIPT = bundle.ROOT / "knowledge" / "scripts" / "kb.py"
 PYENV = Path.home() / ".pyenv" / "versions"
@@ -219,6 +220,29 @@ def test_a_diagnosis_that_does_not_know_the_stage_is_refused(kb) -> None:
     assert done.code == 2
     assert "missing: stage" in done.err
     assert "layer" in done.err
+
+
+def test_a_title_of_colour_codes_alone_is_none(kb) -> None:
+    identity = record(kb, "--title", "\x1b[31m \x1b[0m")
+    assert kb("show", identity).out.startswith(f"## {identity} — QuaggaError: stripe table")
+    assert kb("check").code == 0
+
+
+@pytest.mark.parametrize("symptom", ["\x1b[31m\x1b[0m", " \n\t\n", "\r\n\u2028"])
+def test_a_symptom_without_text_is_none(kb, symptom: str) -> None:
+    done = kb("record", *FIELDS, "--symptom", symptom)
+    assert done.code == 2
+    assert "missing: symptom" in done.err
+    assert not kb.folder.exists()
+
+
+@pytest.mark.parametrize("part", ["stage", "layer", "owner"])
+def test_a_diagnosis_with_a_word_that_is_not_agreed_is_refused(kb, part: str) -> None:
+    odd = {**DIAGNOSIS, part: {**DIAGNOSIS[part], "value": "kapture\n## x"}}  # type: ignore[dict-item]
+    done = kb("record", "--from", "-", "--symptom", STACK, stdin=json.dumps(odd))
+    assert done.code == 2
+    assert f"not recorded; {part} 'kapture" in done.err
+    assert not kb.folder.exists()
 
 
 def test_confirmed_needs_a_verification_or_a_source(kb) -> None:
@@ -763,3 +787,35 @@ def test_a_pattern_rests_on_confirmed_cases(kb) -> None:
     assert "is not confirmed" in done.err
     kb("retire", ids[0], "--why", "x")
     assert kb("promote", ids[1]).code == 1
+
+
+def test_a_promoted_pattern_carries_no_log_prefix_names_the_public_reports_and_is_known_at_once(kb) -> None:
+    symptom = (
+        '(Worker_TP0 pid={0}) ERROR 03-02 10:1{1}:15 [executor.py:880]   File "/opt/okapi.py", line {0}, in bind\n'
+        "(Worker_TP0 pid={0}) ERROR 03-02 10:1{1}:15 [executor.py:880] okapi.StripeError: NPU graph capture: stripe "
+        "table {1} was bound before capture_begin of graph 0x7f{1}\n"
+    )
+    for number in (1, 2):
+        more = ("--status", "confirmed", "--verify", "bound later: same as eager", "--force")
+        source = ("--source", f"https://github.com/o/zebra/issues/{number}")
+        record(kb, *more, *source, symptom=symptom.format(4500 + number, number))
+    identity = kb("promote", "--output", "json").json["groups"][0][0]  # type: ignore[index]
+    text = str(kb("promote", identity, "--write", "--output", "json").json["text"])
+    assert re.search(r"^### P-CAP-901 — okapi\.StripeError: NPU graph capture", text, re.M)
+    assert re.search(r"^- Symptom: okapi\.StripeError", text, re.M)
+    seen = re.search(r"^- Seen in: (.*)$", text, re.M)
+    assert seen
+    assert set(seen.group(1).split("; ")) == {"o/r#1", "o/zebra#1", "o/zebra#2"}
+    assert kb("check").code == 0
+    found = diagnose([cli.InputText("-", symptom.format(9, 7), 0)], "", [bundle.SEED_KNOWLEDGE, kb.folder])
+    assert (found["verdict"], found["patterns"][0]["id"]) == ("known", "P-CAP-901")
+
+
+def test_a_report_outside_graph_mode_is_promoted_too(kb) -> None:
+    for number in (1, 2):
+        fields = ("--stage", "not_graph", "--layer", "L0", "--owner", "environment", "--status", "confirmed", "--force")
+        text = f"QuaggaError: stripe table {number} is not mounted on the okapi bus of host {number}0"
+        assert kb("record", *fields, "--source", "https://github.com/o/r/issues/1", "--symptom", text).code == 0
+    identity = kb("promote", "--output", "json").json["groups"][0][0]  # type: ignore[index]
+    assert kb("promote", identity, "--write", "--output", "json").json["id"] == "P-ENV-901"
+    assert kb("check").code == 0

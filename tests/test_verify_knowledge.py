@@ -16,7 +16,7 @@ from support import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 
-from knowledge_checks import anchors, codes_named, issues, map_lines, names
+from knowledge_checks import anchors, call_chains, codes_named, issues, map_lines, names
 from knowledge_checks.findings import Outcome
 from knowledge_checks.sources import SourceError, Sources, Wheel
 from knowledge_checks.texts import CODE, PROSE, Line
@@ -98,6 +98,29 @@ def test_an_anchor_is_opened_at_its_revision(
 ) -> None:
     outcome = anchors.check(bundle_with(f"# Page\n\n- Source: {text}\n"), sources, SourceMap())
     assert outcome.checked >= 1
+    assert [problem in fault.text for fault in outcome.faults] == ([True] if problem else [])
+
+
+CHAIN_STEP = "step\tg.exit\tPython\ttorch_npu/npu/graphs.py\tgraph.__exit__\tself.end()\tends it\t结束\t{where}\n"
+
+
+@pytest.mark.parametrize(
+    ("where", "problem"),
+    [("3@9.9.9", ""), ("2@9.9.9", "table 2, source 3"), ("-@9.9.9", "table 0, source 3")],
+)
+def test_a_line_of_a_call_chain_is_looked_up_in_its_release(
+    where: str, problem: str, sources: Sources, tmp_path: Path
+) -> None:
+    root, commit = tmp_path / "bundle", sources.repositories["Ascend/pytorch"].resolve("v9.9.9")[:9]
+    release = f"release\t9.9.9/2.9.9\t-\t-\t-\tv9.9.9\t{commit}\t-\t-\tfinal\n"
+    for path, text in (
+        ("knowledge/source-map.tsv", release),
+        ("graph-mode-expert/data/call_chains.tsv", "chain\tg.exit\t-\n" + CHAIN_STEP.format(where=where)),
+    ):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    outcome = call_chains.check(root, sources)
+    assert outcome.checked == 1
     assert [problem in fault.text for fault in outcome.faults] == ([True] if problem else [])
 
 

@@ -14,12 +14,12 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from npu_graph import bundle
+from npu_graph import bundle, cli
 from npu_graph.cli import InputText
 from npu_graph.diagnosis.record import diagnose
 
@@ -77,12 +77,12 @@ def unrelated_results() -> list[Any]:
     return [({"id": name}, diagnose([InputText("-", text, 0)], "", [bundle.SEED_KNOWLEDGE])) for name, text in reports]
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", type=Path)
     parser.add_argument("--labels", type=Path, default=LABELS)
     parser.add_argument("--table", action="store_true", help="print a Markdown table")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     cases = [json.loads(line) for line in options.cases.read_text(encoding="utf-8").splitlines() if line.strip()]
     if not cases:
         print("no case in the file; nothing was measured", file=sys.stderr)
@@ -100,4 +100,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cli.run(main)

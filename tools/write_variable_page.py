@@ -34,6 +34,8 @@ KINDS = (
 )
 INTRODUCTION = """# Environment variables and their effect on graph mode
 
+{contents}
+
 Generated from data/variables.tsv by tools/write_variable_page.py; edit the table, not this page.
 
 `check_graph_health.py --only variables` reports what is set here, impossible combinations, and misspelt names.
@@ -56,7 +58,8 @@ What cannot work:
 def page() -> str:
     """Return the text of the page."""
     rows = read_table("variables")
-    parts = [INTRODUCTION]
+    links = (f"[{title[:1].lower()}{title[1:]}](#{_anchor(title)})" for _, title in KINDS)
+    parts = [INTRODUCTION.replace("{contents}", "Contents: " + " · ".join(links))]
     for kind, title in KINDS:
         parts += [
             f"## {title}",
@@ -69,6 +72,11 @@ def page() -> str:
                 parts.append("| " + " | ".join(_cell(text) for text in _cells(row)) + " |")
         parts.append("")
     return "\n".join(parts)
+
+
+def _anchor(title: str) -> str:
+    """Return the anchor that Markdown gives a heading: lower case, hyphens for spaces, no punctuation."""
+    return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c == "-")
 
 
 def _cells(row: dict[str, str]) -> list[str]:

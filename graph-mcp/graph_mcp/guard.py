@@ -1,8 +1,5 @@
 """Run a script of the bundle so that no link inside an allowed folder leads out of all of them.
 
-Usage: guard.py FOLDERS SCRIPT [ARGUMENT ...]
-FOLDERS: JSON [[allowed folders], [folders that links may lead to besides]], all of them resolved.
-
 A call's own paths are resolved before it starts; a folder among them may still hold a link to anywhere, put there by
 whoever wrote the repository or packed the logs. Python reports every file and folder that it opens to audit hooks: one
 that is named below an allowed folder and really lies below none is refused as unreadable, which the scripts report as such.
@@ -45,7 +42,13 @@ def _as_prefix(path: str) -> str:
     return os.path.normcase(path.rstrip(os.sep) + os.sep)
 
 
-def main(arguments: Sequence[str]) -> None:
+def run_guarded(arguments: Sequence[str]) -> None:
+    """Run a script in this process, which does nothing else.
+
+    Args:
+        arguments: JSON [[allowed folders], [folders that links may lead to besides]], all of them resolved; the script's
+            path; its arguments.
+    """
     folders, script, *rest = arguments
     allowed, besides = json.loads(folders)
     sys.argv = [script, *rest]
@@ -53,7 +56,3 @@ def main(arguments: Sequence[str]) -> None:
     sys.path[0] = str(Path(script).parent)
     sys.addaudithook(make_hook(allowed, besides))
     runpy.run_path(script, run_name="__main__")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     import subprocess
 
 BUNDLE = Path(__file__).resolve().parents[2]
-GUARD = str(Path(__file__).resolve().with_name("guard.py"))
+# Run in the child; no script of its own, as it is no command for anybody. run_guarded replaces sys.path[0].
+GUARD = (
+    f"import sys; sys.path[0] = {str(Path(__file__).resolve().parents[1])!r}; "
+    "from graph_mcp.guard import run_guarded; run_guarded(sys.argv[1:])"
+)
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 MAX_ERROR_CHARACTERS = 600
 PROGRESS_SECONDS = 1.0
@@ -52,7 +56,7 @@ class Job:
         seconds: float,
         folders: Sequence[Path] = (),
     ) -> None:
-        guard = [GUARD, _guarded(folders)] if folders else []
+        guard = ["-c", GUARD, _guarded(folders)] if folders else []
         self._command = [sys.executable, *guard, str(BUNDLE / script), *arguments]
         self._input = standard_input.encode("utf-8", "replace")
         self._seconds = seconds

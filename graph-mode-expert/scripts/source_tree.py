@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from npu_graph.plain_files import open_plain
 from npu_graph.source_map import Place, Release, SourceMap
 
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
@@ -209,7 +210,7 @@ def _folded(text: str) -> str:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as source:
+        with open_plain(path) as source:
             return source.read(MAX_SOURCE_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""

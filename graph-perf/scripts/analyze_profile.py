@@ -54,14 +54,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.html:
         load_jinja2("--html")  # a trace of 1 GB takes a minute: say it before
     record = analyze(options.dir, options.against, options.real_size, not options.no_trace)
-    if options.html:
-        size = write_page(options.html, render_profile(record, options.lang))
-        print(f"{options.html}: {size} bytes", file=sys.stderr)
     if options.output == "json":
         cli.write_json(record)
     else:
         report = write_report(record, options.output, options.lang)
         cli.write_text(report if options.all else cli.bound_output(report))
+    if options.html:  # last: a page that cannot be written must not take the answer with it
+        size = write_page(options.html, render_profile(record, options.lang))
+        print(f"{options.html}: {size} bytes", file=sys.stderr)
     return cli.NEGATIVE if record["verdict"] == "insufficient" else cli.DONE
 
 

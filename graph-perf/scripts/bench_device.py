@@ -33,9 +33,8 @@ VARIABLES = (
 )
 # torch's switch that keeps device backends from loading with it.
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
-# npu_sim's library, and a variable that its run.py always sets (npu_sim/build.py).
+# The library of npu_sim (npu_sim/build.py), which only Linux loads.
 SIMULATOR_LIBRARY = "libnpu_sim.so"
-SIMULATOR_VARIABLE = "NPU_SIM_CANN"
 # Names of a capture made by this script; any other name is a torch.compile backend.
 NPUGRAPH = "npugraph"
 _WARM_UP_BEFORE_CAPTURE = 3
@@ -151,7 +150,7 @@ def _runs_on_simulator() -> bool:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as source:  # noqa: PTH123
             return any(SIMULATOR_LIBRARY in line for line in source)
     except OSError:
-        return SIMULATOR_VARIABLE in os.environ
+        return False
 
 
 def load_workload(target: str, script: str | None, backend: str, device: Device) -> Workload:
@@ -169,6 +168,10 @@ def load_workload(target: str, script: str | None, backend: str, device: Device)
             raise cli.CommandError("the dict of the target needs callables 'eager' and 'capture'", cli.NO_INPUT)
         return Workload(made["eager"], made["capture"])
     if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
+        # A tensor is iterable too: taken apart, its rows would be measured as the arguments.
+        if not isinstance(made[1], (tuple, list)):
+            kind = type(made[1]).__name__
+            raise cli.CommandError(f"the target's arguments are a {kind}; return (call, (x,)), a tuple", cli.NO_INPUT)
         function, arguments = made[0], tuple(made[1])
     elif callable(made):
         function, arguments = made, ()

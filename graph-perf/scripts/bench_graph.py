@@ -64,22 +64,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.compare:
         records = [_read_record(name) for name in options.compare]
         record = _compare(records, options.compare)
+        _print(record, options, compare_lines(record, options.lang))
         if options.html:
             _write_html(options.html, render_comparison(record, records, options.lang))
-        _print(record, options, compare_lines(record, options.lang))
         return cli.NEGATIVE if record["regression"] or record["reasons"] else cli.DONE
     target = options.target or ("target" if options.script else None)
     if target is None or (options.script is None and ":" not in target):
         raise cli.CommandError("give MODULE:FUNCTION, or --script FILE [FUNCTION], or --compare OLD NEW")
     with contextlib.redirect_stdout(sys.stderr):  # torch_npu and the user's code print while they run
         record = _measure(target, options)
+    # Printed first: a file that cannot be written must not take the measurement with it.
+    shown = {key: value for key, value in record.items() if key != "samples" or options.samples}
+    _print(shown, options, bench_lines(record, options.lang))
     if options.save:
         _save(record, Path(options.save))
     if options.html:
         _write_html(options.html, render_measurement(record, options.lang))
-    if not options.samples:
-        record = {key: value for key, value in record.items() if key != "samples"}
-    _print(record, options, bench_lines(record, options.lang))
     return cli.DONE if record["result"]["conclusion"] == FASTER else cli.NEGATIVE
 
 
@@ -126,7 +126,8 @@ def _measure(target: str, options: argparse.Namespace) -> dict[str, Any]:
     with users_code("the graph run failed", "diagnose it with graph-mode-diagnostics"):
         _repeat(graph, options.warmup)
         device.synchronize()
-        memory["graph"] = device.memory()
+    memory["graph"] = device.memory()
+    with users_code("a run failed while it was measured", "make eager and graph run alone first"):
         calls = options.calls or choose_calls(device, workload.eager, graph)
         eager_us, graph_us = interleave(device, workload.eager, graph, options.repeats, calls)
     if min(*eager_us, *graph_us) <= 0:
@@ -183,13 +184,17 @@ def interleave(
 
 def _save(record: dict[str, Any], path: Path) -> None:
     """Write beside the target and rename, so that a record is whole or not there."""
+    written = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=str(path.parent), prefix=".bench-")
+        handle, written = tempfile.mkstemp(dir=str(path.parent), prefix=".bench-")
         with os.fdopen(handle, "w", encoding="utf-8") as target:
             json.dump(record, target, ensure_ascii=False)
-        os.replace(name, path)  # noqa: PTH105
+        os.replace(written, path)  # noqa: PTH105
     except OSError as error:
+        with contextlib.suppress(OSError):
+            if written:
+                os.unlink(written)  # noqa: PTH108
         raise cli.CommandError(f"{path} cannot be written: {error.strerror}", cli.USAGE) from None
 
 

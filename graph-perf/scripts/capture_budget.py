@@ -16,9 +16,12 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Sequence
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from budget_report import write_budget
 
 from npu_graph import cli
 from npu_graph.batch_log import read_batch_log
@@ -65,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.output == "json":
         cli.write_json(record)
     else:
-        cli.write_text(cli.bound_output(_report(record, options.output == "md"), way_out="--output json"))
+        report = write_budget(record, options.output == "md", options.lang)
+        cli.write_text(cli.bound_output(report, way_out="--output json"))
     return cli.DONE if record["verdict"] == FITS else cli.NEGATIVE
 
 
@@ -92,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--vllm-ascend", metavar="V", help="vLLM-Ascend version")
     parser.add_argument("--device", choices=DEVICES, help="device family")
     parser.add_argument("--batches", metavar="LIST", help="batch sizes with weights, such as 1:500,8:100,30:20")
+    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of text and md (default: en)")
     parser.add_argument("--output", choices=("text", "json", "md"), default="text", help="default: text")
     return parser
 
@@ -125,69 +130,6 @@ def _batches(text: str | None) -> dict[int, int] | None:
     if not sum(batches.values()):
         raise cli.CommandError("--batches: all weights are zero")
     return batches
-
-
-def _report(record: dict[str, Any], markdown: bool) -> str:
-    old, graphs = record["old_stream_budget"], record["graphs"]
-    mark = "## " if markdown else ""
-    lines = [
-        f"{mark}{record['verdict']}: {record['reason']}",
-        "",
-        f"- mode {record['mode']}, {len(record['sizes'])} sizes ({record['sizes_from']}): {_short(record['sizes'])}",
-        f"- graphs: {graphs['total']} ({graphs['per_size']} per size); public limit {graphs['public_limit'] or 'none'}",
-        f"- old stream budget (applies: {old['applies']}): {old['needed']} of {old['available']} streams needed, "
-        f"at most {old['max_sizes']} sizes",
-        f"  {old['formula']}",
-        f"  source: {old['source']}; removed by {old['removed_by']}",
-    ]
-    if record["sizes_kept_by_framework"] is not None:
-        lines.append(f"- this vLLM-Ascend shrinks the list itself to {_short(record['sizes_kept_by_framework'])}")
-    for check in record["checks"]:
-        lines.append(f"- {check['level']}: {check['text']} [{check['source']}]")
-    memory = record["memory"]
-    lines.append(f"- memory: {memory['known']}")
-    seen = "; ".join(f"{row['gib']} GiB ({row['setup']}, {row['source']})" for row in memory["seen"])
-    lines.append(f"  seen elsewhere: {seen}")
-    if memory["from_log"] and memory["from_log"]["capture_gib"] is not None:
-        lines.append(f"  this log: {memory['from_log']['capture_gib']} GiB, {memory['from_log']['capture_seconds']} s")
-    lines.append(
-        f"- if capture fails with {', '.join(record['if_it_fails']['codes'])}: {'; '.join(record['if_it_fails']['do'])}"
-    )
-    lines.append(f"  source: {record['if_it_fails']['source']}")
-    lines += [f"- caveat: {text}" for text in record["caveats"]]
-    if record["padding"]:
-        lines += ["", *_padding_lines(record, markdown)]
-    return "\n".join(lines) + "\n"
-
-
-def _padding_lines(record: dict[str, Any], markdown: bool) -> list[str]:
-    padding, log = record["padding"], record["memory"]["from_log"]
-    source = f", {log['evidence']}" if log else ""
-    lines = [
-        ("## " if markdown else "") + f"Padding (n={padding['steps']} steps, {padding['distinct_batches']} distinct "
-        f"batch sizes, largest {padding['largest_batch']}{source})",
-        "",
-    ]
-    if markdown:
-        lines += ["| choice | padded rows | steps without graph | sizes |", "| --- | --- | --- | --- |"]
-    for row in padding["choices"]:
-        cells = (
-            row["name"],
-            f"{100 * row['padded_share']:.1f} %",
-            f"{100 * row['eager_share']:.1f} %",
-            _short(row["sizes"]),
-        )
-        if markdown:
-            lines.append("| " + " | ".join(cells) + " |")
-        else:
-            lines.append(f"{cells[0]:<12} padded {cells[1]:>7}  without graph {cells[2]:>7}  {cells[3]}")
-    return lines
-
-
-def _short(sizes: list[int], shown: int = 24) -> str:
-    if len(sizes) <= shown:
-        return ",".join(str(size) for size in sizes) or "none"
-    return ",".join(str(size) for size in sizes[: shown - 2]) + f",... ,{sizes[-1]} ({len(sizes)})"
 
 
 if __name__ == "__main__":

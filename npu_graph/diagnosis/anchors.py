@@ -130,7 +130,8 @@ def _anchor(
 
 
 def _repository(file: str) -> str:
-    return next((name for expression, name in _REPOSITORIES if expression.search(file)), "")
+    path = file.replace("\\", "/")
+    return next((name for expression, name in _REPOSITORIES if expression.search(path)), "")
 
 
 def _relative(file: str) -> str:

@@ -31,7 +31,16 @@ def find_blind_spots(partial: Partial, timeline: Timeline) -> list[dict[str, Any
                 "or the run/plog folder of CANN 8.5.0 and later (there by default, ASCEND_GLOBAL_EVENT_ENABLE=1)",
             )
         )
-    elif captured_by <= {"plog", "acl", "torchair", "python"}:
+    elif captured_by == {"xllm"} and all(item.total_s is None for item in timeline.captures):
+        spots.append(
+            BlindSpot(
+                "how long each capture takes",
+                "xLLM logs the end of a capture by default, and its begin only verbosely",
+                "GLOG_v=50 (many lines a step, so it slows the run), or TORCH_NPU_LOGS=+aclgraph (release 26.1.0 and "
+                "later)",
+            )
+        )
+    elif captured_by <= {"plog", "acl", "torchair", "python", "xllm"}:
         spots.append(
             BlindSpot(
                 "how a capture divides into forward and building the graph",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import zlib
+from bisect import bisect_left
 from typing import Callable, Iterator, NamedTuple, Sequence
 
 from npu_graph.logs.inputs import Found, Reader, Source
@@ -64,41 +65,56 @@ def scan(found: Found, options: Options, progress: Progress | None = None) -> Pa
     total = sum(source.size for source in found.sources)
     jobs = options.jobs if total >= min(PARALLEL_FROM, 2 * options.stretch) else 1
     tasks = list(_tasks(found.sources, options, jobs))
-    done: list[_Done] = []
+    runs: dict[str, list[_Run]] = {}
     read = 0
     results = _parallel(tasks, jobs) if jobs > 1 and len(tasks) > 1 else _serial(tasks, partial)
     try:
         for item in results:
-            done.append(item)
+            _join(runs.setdefault(item.task.source.path, []), item)
             read += max(0, (item.segment.end if item.task.end is None else item.task.end) - item.task.start)
             if progress is not None:
                 progress(min(read, total), total)
     except KeyboardInterrupt:
         partial.interrupted = True
-    _collect(partial, done, options)
+    _collect(partial, runs, options)
     return partial
 
 
-def _collect(partial: Partial, done: Sequence[_Done], options: Options) -> None:
-    by_source: dict[str, list[_Done]] = {}
-    for item in done:
-        by_source.setdefault(item.task.source.path, []).append(item)
-    for path, items in by_source.items():
-        items.sort(key=lambda item: item.task.start)
-        errors = [item.error for item in items if item.error]
-        if errors and not any(item.segment.lines for item in items):
+class _Run:
+    """Stretches of a file that touch, joined as they come: kept apart, those of a large file fill the memory."""
+
+    def __init__(self, done: _Done) -> None:
+        self.segment = done.segment
+        self.info = done.info
+        self.notes = set(done.info.notes)
+        self.errors = [done.error] if done.error else []
+
+    def append(self, other: _Run) -> None:
+        """Append the run that starts where this one ends."""
+        self.segment.append(other.segment)
+        self.notes |= other.notes
+        self.errors += other.errors
+
+
+def _join(runs: list[_Run], done: _Done) -> None:
+    """Add a stretch to a file's runs, which are in order and do not touch."""
+    at = bisect_left([run.segment.start for run in runs], done.segment.start)
+    runs.insert(at, _Run(done))
+    for left in (at, at - 1):
+        if 0 <= left < len(runs) - 1 and runs[left].segment.end == runs[left + 1].segment.start:
+            runs[left].append(runs.pop(left + 1))
+
+
+def _collect(partial: Partial, by_source: dict[str, list[_Run]], options: Options) -> None:
+    for path, runs in by_source.items():
+        errors = [error for run in runs for error in run.errors]
+        if errors and not any(run.segment.lines for run in runs):
             partial.skipped.add((options.host, path, errors[0]))
             continue
-        runs: list[list[Segment]] = []
-        for item in items:  # an interrupt can leave holes
-            if runs and runs[-1][-1].end == item.segment.start:
-                runs[-1].append(item.segment)
-            else:
-                runs.append([item.segment])
-        notes = sorted({note for item in items for note in item.info.notes} | set(errors))
-        info = items[0].info._replace(notes=tuple(notes))
-        for run in runs:
-            partial.add(info, run)
+        notes = sorted({note for run in runs for note in run.notes} | set(errors))
+        info = runs[0].info._replace(notes=tuple(notes))
+        for run in runs:  # more than one where an interrupt left holes
+            partial.add(info, [run.segment])
 
 
 def _tasks(sources: Sequence[Source], options: Options, jobs: int) -> Iterator[_Task]:

@@ -126,7 +126,9 @@ class Replays:
         self.count += other.count
         self.unstamped += other.unstamped
         self.back += other.back
-        self._count(other.buckets())
+        if other._codes:
+            self._count(dict(zip(other._codes, other._numbers)))
+        self._add_buckets(other._fresh)
         self._keep((gap, line + shift, us) for gap, line, us in other.longest)
         if other.first is not None:
             line, us = other.first

@@ -6,7 +6,7 @@ import io
 import re
 from bisect import bisect_right
 from functools import lru_cache
-from itertools import accumulate, compress
+from itertools import accumulate, compress, islice
 from operator import itemgetter, not_
 from typing import Callable, Sequence
 
@@ -27,7 +27,14 @@ _PREFIX = re.compile(
     rb"(?:[A-Za-z0-9][\w.-]{0,60} {0,30}\| ?|\[(?:pod|container)/[\w./-]{1,200}\] "
     rb"|\[(?:rank|default|stdout|stderr) ?\d{1,5}\]:? ?(?!\[W))?"
 )
-_GLUED = re.compile(rb"\[(?:ERROR|WARNING|INFO|EVENT)\] [A-Z]{2,16}\(\d{1,9},")
+# The head of another record inside a line: a record whose line end was cut off (plog cuts at 1,024 bytes), or ranks
+# that write to one stream at the same time.
+_GLUED = re.compile(
+    rb"\[(?:ERROR|WARNING|INFO|EVENT)\] (?:[A-Z]{2,16}\(\d{1,9},|20\d\d-\d\d-\d\d-\d\d:\d\d:\d\d \(PID:)"
+    rb"|\[rank\d{1,5}\]: (?=[A-Z]\w{2,60}(?:Error|Exception): )"
+)
+_GLUED_MOST = 4
+_GLUED_FORMS = frozenset(["plog", "pta", "text"])
 # What is asked of every block, to be sure that no error hides in a line that its head called noise.
 _VERIFIED = b"[ERROR] "
 # Where so large a share (1/8) of the lines is searched, it is asked first whether the block holds a literal at all:
@@ -108,6 +115,7 @@ class Scanner:
             )
             for code, key in ((dispatch.SERVICE, VLLM_KEY), (dispatch.SGLANG, SGLANG_KEY))
         )
+        self._is_one_record = True  # whether the line that is being read holds one record only
         self._repeats: dict[bytes, _Repeated] = {}
         self._known_errors: dict[tuple[bytes, bytes], _KnownError] = {}
         self._open_clusters: list[Cluster] = []  # whose first line has no stamp, nor any line after it in its block
@@ -359,11 +367,18 @@ class Scanner:
             repeated.index = index
             return
         line = parse_line(raw, self._clock)
+        glued = self._glued(line)
+        self._is_one_record = not glued
         self._record(index, line)
-        if line.form == "plog" and line.text.find(b"] ") >= 0:
-            for glued in list(_GLUED.finditer(line.text))[:4]:
-                self.segment.count("glued_records")
-                self._record(index, parse_line(line.text[glued.start() :], self._clock), is_glued=True)
+        for start in glued:
+            self.segment.count("glued_records")
+            self._record(index, parse_line(line.text[start:], self._clock), is_glued=True)
+
+    def _glued(self, line: LogLine) -> list[int]:
+        """Return where further records begin in the text of a line."""
+        if line.form not in _GLUED_FORMS or line.text.find(b"] ", 1) < 0 and line.text.find(b"]: ", 1) < 0:
+            return []
+        return [found.start() for found in islice(_GLUED.finditer(line.text, 1), _GLUED_MOST)]
 
     def _record(self, index: int, line: LogLine, is_glued: bool = False) -> None:
         us, resolution, inherited = self._time(index, line)
@@ -467,7 +482,8 @@ class Scanner:
                     self._open_clusters.append(cluster)
         cluster.count += 1
         cluster.last = place
-        self._remember(index, line, pid, key)
+        if self._is_one_record:
+            self._remember(index, line, pid, key)
 
     def _remember(self, index: int, line: LogLine, pid: str, key: str) -> None:
         """Make the next equal error cheap: a plog line by its place in the source, others by their text."""
@@ -560,6 +576,8 @@ def _replay_way(line: LogLine, key: str) -> str:
         return "torchair" if line.module == "TORCHAIR" else "plog"
     if b"[ACL CALL]" in line.text:
         return "acl"
+    if b"AclGraphExecutorImpl" in line.text:
+        return "xllm"
     return "python" if b"graph_id=" in line.text else "torch_npu"
 
 

@@ -29,7 +29,8 @@ _MODEL = rb"[^\n]{0,200}?model_id=(?P<key>\d{1,10})"
 # Sources (repository@branch file): torch_npu lines Ascend/pytorch@v2.12.0 torch_npu/csrc/core/npu/NPUGraph.cpp and
 # torch_npu/npu/graphs.py; runtime events CANN runtime@9.1.0 context_aclgraph.cc and capture_model.cc; torchair
 # Ascend/torchair@master acl_graph.py, core/utils.py, _cache_compiler.py; vLLM vllm/compilation/backends.py and
-# monitor.py; vLLM-Ascend worker/model_runner_v1.py; SGLang srt/model_executor/model_runner.py; torch
+# monitor.py; vLLM-Ascend worker/model_runner_v1.py; SGLang srt/model_executor/model_runner.py; xLLM-AI/xllm@main
+# (3906f5a9) xllm/core/runtime/acl_graph_executor_impl.cpp and core/scheduler/profile/profile_manager.cpp; torch
 # torch/_dynamo/guards.py and symbolic_convert.py. Wording changes with versions: add a row, keep the old one.
 SIGNATURES: tuple[Signature, ...] = (
     # torch_npu, TORCH_NPU_LOGS=+aclgraph (26.1.0 and later)
@@ -62,7 +63,7 @@ SIGNATURES: tuple[Signature, ...] = (
     _signature("fx_begin", b"to capture it", rb"fx_graph (?P<key>[^\n]{1,160}?),? and start to capture it"),
     _signature("fx_end", b"capture fx_graph", rb"Success to capture fx_graph (?P<key>[^\n]{1,160}?)\. "),
     _signature("fallback", b"capture_size_limit", rb"static_capture_size_limit reached"),
-    _signature("fallback", b"back to eager", rb"(?:fall|falling|falls|fallback) ?back to eager|fallback to eager"),
+    _signature("fallback", b"back to eager", rb"[Ff]all(?:ing|s)? ?back to eager"),
     _signature("fallback", b"back to NONE", rb"(?:fall|falling) back to NONE"),
     _signature("fallback", b"skipping cudagraphs", rb"skipping cudagraphs due to (?P<key>[^\n]{1,120})"),
     _signature("compile_begin", b"start compile graph", rb"start compile graph:? ?(?P<key>[^\s,]{0,80})"),
@@ -84,6 +85,16 @@ SIGNATURES: tuple[Signature, ...] = (
     # SGLang
     _signature("graph_begin", b"raph begin", rb"Capture (?P<key>[\w ]{1,40}?)(?:npu|cuda|CUDA|NPU) graph begin"),
     _signature("capture_total", b"raph end. Time", rb"graph end\. Time elapsed: (?P<value>[\d.]{1,12}) s"),
+    # xLLM: an end is always logged, a begin and a replay only with GLOG_v=50
+    _signature("xllm_begin", b"ACL graph capture b",
+        rb"ACL graph capture begin, bucket_num_tokens=(?P<key>\d{1,9})"),
+    _signature("xllm_end", b"Lazy capturing ACL",
+        rb"Lazy capturing ACL graph for bucket num_tokens: (?P<key>\d{1,9}) \(actual num_tokens: \d{1,9}\) done"),
+    _signature("capture_failed", b"Failed to capture ACL",
+        rb"Failed to capture ACL graph for bucket num_tokens: (?P<key>\d{1,9})"),
+    _signature("replay", b"run() in replay mode", rb"AclGraphExecutorImpl::run\(\) in replay mode(?P<key>)"),
+    _signature("capture_total", b"decode_total_latency",
+        rb"decode_total_latency=(?P<value>\d{1,9}(?:\.\d{1,9})?(?:e\+\d\d)?) ms", 1e-3),
     # TORCH_LOGS
     _signature("recompile", b"Recompiling function", rb"Recompiling function (?P<key>[^\s,]{1,120})"),
     _signature("graph_break", b"Graph break", rb"Graph break(?: in user code at (?P<key>[^\s,]{1,200}))?"),

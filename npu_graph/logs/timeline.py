@@ -11,13 +11,14 @@ from npu_graph.logs.stamps import SECOND
 
 # The same capture or replay shows up in several logs. The first of these that a process has is used, the rest is only
 # named: their begin and end are nearest to the call itself.
-WAYS = ("torch_npu", "acl", "plog", "torchair", "python")
+WAYS = ("torch_npu", "acl", "plog", "torchair", "python", "xllm")
 WAY_MEANS = {
     "torch_npu": "TORCH_NPU_LOGS=+aclgraph lines",
     "acl": "TORCH_NPU_LOGS=acl lines (written before each call)",
     "plog": "CANN run/plog events",
     "torchair": "torchair log",
     "python": "Python lines of torch_npu",
+    "xllm": "xLLM's lines",
 }
 _BEGINS = {
     "begin": "torch_npu",
@@ -25,10 +26,20 @@ _BEGINS = {
     "plog_begin": "plog",
     "fx_begin": "torchair",
     "python_begin": "python",
+    "xllm_begin": "xllm",
 }
-_ENDS = {"end_done": "torch_npu", "acl_end": "acl", "plog_end": "plog", "fx_end": "torchair", "python_end": "python"}
+_ENDS = {
+    "end_done": "torch_npu",
+    "acl_end": "acl",
+    "plog_end": "plog",
+    "fx_end": "torchair",
+    "python_end": "python",
+    "xllm_end": "xllm",
+}
+# The line at the end is written by default, the one at the begin is not: an end alone is a capture without a duration.
+_END_ALONE = "xllm"
 # Ways whose lines do not name the graph at the begin: the next end belongs to the open begin.
-_ONE_AT_A_TIME = ("torch_npu", "acl", "python")
+_ONE_AT_A_TIME = ("torch_npu", "acl", "python", "xllm")
 # Kinds shown in the timeline as they are.
 POINTS = (
     *("reset", "fallback", "eviction", "recompile", "graph_break", "recompile_limit", "capture_failed", "cache_load"),
@@ -190,8 +201,10 @@ def _captures(process: str, events: Iterable[Placed]) -> list[Capture]:
             if match is not None:
                 found.append(_capture(process, way, opened.pop(match), extra.get(way, {}), item, "complete"))
                 extra[way] = {}
+            elif way == _END_ALONE:
+                found.append(_capture(process, way, item, {}, item, "complete")._replace(total_s=None))
         elif kind == "capture_failed":
-            for way in ("torch_npu", "python"):
+            for way in ("torch_npu", "python", "xllm"):
                 for begin in open_by_way.pop(way, []):
                     found.append(_capture(process, way, begin, extra.get(way, {}), None, "failed"))
     for way, opened in open_by_way.items():

@@ -12,11 +12,9 @@ from npu_graph.profiles.blocks import (
     Blocks,
     Side,
     find_blocks,
-    kernel_key,
-    leading,
 )
 from npu_graph.profiles.difference import Half, count_launches, explain_difference
-from npu_graph.profiles.kernel_changes import change_rows, pair_kernels
+from npu_graph.profiles.kernel_changes import KernelChange, change_rows, pair_kernels
 from npu_graph.profiles.loading import Profile
 from npu_graph.profiles.ratios import median, ratio_interval
 from npu_graph.profiles.tasks import plain_type
@@ -75,7 +73,7 @@ def _group(blocks: Blocks, group: BlockGroup, graph: Half, eager: Half) -> dict[
             "by_stream": round(graph.mean("by_stream") / group.kernels, 4),
         },
         "kernel_changes": change_rows(changes),
-        "padding": _padding(graph.side, eager.side, left, right),
+        "padding": _padding(changes),
         "largest_kernel": _largest(graph.side, left),
     }
 
@@ -101,41 +99,33 @@ def _side_record(half: Half) -> dict[str, Any]:
     }
 
 
-def _padding(graph: Side, eager: Side, left: list[Block], right: list[Block]) -> dict[str, Any] | None:
-    """Compare leading dimensions of equal kernels: a graph runs its capture size, eager runs what there is."""
-    rows: list[tuple[float, float, float]] = []
-    sums, others = _leading(graph, left), _leading(eager, right)
-    for key in set(sums) & set(others):
-        size_g, size_e = sums[key][0] / sums[key][2], others[key][0] / others[key][2]
-        if size_g > 0:
-            rows.append((size_g, size_e, sums[key][1]))
-    time = sum(row[2] for row in rows)
-    if not rows or time <= 0:
+def _padding(changes: tuple[KernelChange, ...]) -> dict[str, Any] | None:
+    """Compare leading dimensions of equal kernels: a graph runs its capture size, eager runs what there is.
+
+    The sizes shown are those of the graph size that most kernel time has; the share is over all kernels.
+    """
+    paired = [
+        change
+        for change in changes
+        if change.in_both and change.graph.size > 0 and change.eager.size > 0 and not change.graph.communication
+    ]
+    time_of: dict[float, int] = {}
+    for change in paired:
+        size = round(change.graph.size, 2)
+        time_of[size] = time_of.get(size, 0) + change.graph.time
+    total = sum(time_of.values())
+    if not total:
         return None
-    share = sum((1 - min(size_e / size_g, 1.0)) * weight for size_g, size_e, weight in rows) / time
+    share = sum((1 - min(change.eager.size / change.graph.size, 1.0)) * change.graph.time for change in paired) / total
+    captured = max(time_of, key=lambda size: (time_of[size], size))
+    same = [change for change in paired if round(change.graph.size, 2) == captured]
+    real = sum(change.eager.size * change.graph.time for change in same) / max(time_of[captured], 1)
     return {
-        "graph_size": round(sum(row[0] * row[2] for row in rows) / time, 2),
-        "eager_size": round(sum(row[1] * row[2] for row in rows) / time, 2),
+        "graph_size": captured,
+        "eager_size": round(real, 2),
         "padded_share": round(share, 4),
         "source": "eager_profile",
     }
-
-
-def _leading(side: Side, blocks: list[Block]) -> dict[str, list[float]]:
-    table, order = side.profile.table, side.use.order
-    sums: dict[str, list[float]] = {}
-    for block in blocks:
-        for index in order[block.first : block.last]:
-            shapes = table.text("shapes", index)
-            size = leading(shapes)
-            # One dimension is a weight or a bias; tokens come with a hidden dimension.
-            if size is None or "," not in shapes.partition(";")[0]:
-                continue
-            entry = sums.setdefault(kernel_key(table.text("type", index), shapes, "padded"), [0.0, 0.0, 0.0])
-            entry[0] += size
-            entry[1] += table.duration[index]
-            entry[2] += 1
-    return sums
 
 
 def _largest(side: Side, blocks: list[Block]) -> str:

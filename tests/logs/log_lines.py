@@ -95,7 +95,9 @@ def scan_bytes(data: bytes, cuts: list[int] | None = None, path: str = "made.log
 
 def record_of(lines: list[str], **options: Any) -> dict[str, Any]:
     """Return the record of lines, with no knowledge folders so that it depends on the log alone."""
-    return analyse(scan_bytes("".join(line + "\n" for line in lines).encode()), folders=[], **options)
+    return analyse(
+        scan_bytes("".join(line + "\n" for line in lines).encode("utf-8", "surrogateescape")), folders=[], **options
+    )
 
 
 def record_of_paths(paths: list[str], options: engine.Options | None = None) -> dict[str, Any]:

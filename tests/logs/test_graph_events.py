@@ -189,3 +189,66 @@ def test_times_are_those_of_the_log():
         "08:00:01.000000"
     )
     assert record["span"]["last"].endswith("08:00:03.000000")
+
+
+def xllm(seconds: float, text: str, level: str = "I", pid: int = 8473) -> str:
+    """A line of xLLM's glog, with a year."""
+    moment = at(seconds)
+    return f"{level}{moment:%Y%m%d %H:%M:%S}.{moment.microsecond:06d} {pid} acl_graph_executor_impl.cpp:393] {text}"
+
+
+def xllm_end(seconds: float, bucket: int) -> str:
+    return xllm(seconds, f"Lazy capturing ACL graph for bucket num_tokens: {bucket} (actual num_tokens: {bucket}) done")
+
+
+def test_xllm_by_default_shows_which_graphs_were_captured_and_names_the_switch_for_how_long():
+    record = record_of([xllm_end(bucket, bucket) for bucket in (32, 16, 8)])
+    assert [(item["graph"], item["state"], item["seconds"]) for item in record["captures"]["list"]] == [
+        ("8", "complete", None),
+        ("16", "complete", None),
+        ("32", "complete", None),
+    ]
+    assert record["captures"]["from"] == ["xLLM's lines"]
+    assert any("GLOG_v=50" in spot["switch"] for spot in record["blind_spots"])
+
+
+def test_verbose_xllm_shows_capture_times_and_replays():
+    lines = []
+    for number, bucket in enumerate((16, 8)):
+        lines.append(
+            xllm(number, f"ACL graph capture begin, bucket_num_tokens={bucket}, actual_num_tokens={bucket - 1}")
+        )
+        lines.append(xllm_end(number + 0.5, bucket))
+    lines += [xllm(3 + n * 0.01, "AclGraphExecutorImpl::run() in replay mode") for n in range(50)]
+    record = record_of(lines)
+    assert [(item["graph"], item["seconds"]) for item in record["captures"]["list"]] == [("16", 0.5), ("8", 0.5)]
+    (graph,) = record["replays"]["graphs"]
+    assert (graph["count"], graph["process"]) == (50, "8473")
+    assert not any("GLOG_v=50" in spot["switch"] for spot in record["blind_spots"])
+
+
+def test_a_failed_xllm_capture_is_an_event_and_an_error():
+    lines = [
+        xllm(0, "ACL graph capture begin, bucket_num_tokens=16, actual_num_tokens=9"),
+        xllm(1, "Failed to capture ACL graph for bucket num_tokens: 16", "E"),
+    ]
+    record = record_of(lines)
+    assert (record["captures"]["failed"], record["errors"]["total"]) == (1, 1)
+
+
+XLLM_FALLBACK = "Falling back to eager mode because kv_max_seq_len (9000) > max_seq_len (8192)."
+XLLM_VERIFY = "Falling back to eager speculative verification because graph input source storage moved after capture."
+XLLM_WARM_UP = "Decode warmup completed: bucket_count=9, decode_seq_len=16, decode_total_latency=1.23457e+06 ms"
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "seconds"),
+    [
+        (xllm(1, XLLM_FALLBACK, "W"), "fallback", None),
+        (xllm(1, XLLM_VERIFY, "W"), "fallback", None),
+        (xllm(1, XLLM_WARM_UP), "capture_total", 1234.57),
+        (xllm(1, XLLM_WARM_UP.replace("1.23457e+06", "5120.5")), "capture_total", 5.1205),
+    ],
+)
+def test_an_xllm_event_is_read_from_its_line(line, kind, seconds):
+    test_an_event_is_read_from_its_line(line, kind, seconds)

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from npu_graph.logs import engine
+from npu_graph.logs import engine, inputs, scan
 from npu_graph.logs.inputs import Source, find_sources
 from npu_graph.logs.layout import calibrate
+from npu_graph.logs.literals import present_literals
 from npu_graph.logs.partial import Partial, SourceInfo, merge
 from npu_graph.logs.record import analyse
 from npu_graph.logs.scan import Scanner
-from tests.logs.log_lines import capture, glog, plog, pta, replay, scan_bytes, vllm
+from tests.logs.log_lines import capture, glog, plog, pta, record_of, replay, scan_bytes, vllm
 from tools.generate_log import generate
 
 
@@ -235,3 +236,45 @@ def test_glog_lines_keep_the_line_number_that_grep_gives():
     lines = [glog(n, "malloc: x", file="NPUCachingAllocator.cpp:1") for n in range(50)]
     record = analyse(scan_bytes(("\n".join([*lines, "RuntimeError: boom"]) + "\n").encode()), folders=[])
     assert record["first_failure"]["line"] == 51
+
+
+@pytest.mark.parametrize("size", [97, 1000, 4096])
+def test_the_size_of_reads_changes_nothing(tmp_path, monkeypatch, size):
+    for seed in range(6):
+        path = tmp_path / f"{seed}.log"
+        path.write_bytes(small_log(seed) + b"[INFO] GE(7,python3):no stamp [ERROR] RUNTIME(7,python3):hidden\n")
+        whole = scanned(path)
+        with monkeypatch.context() as patched:
+            patched.setattr(inputs, "BLOCK", size)
+            assert scanned(path) == whole
+
+
+def test_the_c_librarys_search_changes_nothing(monkeypatch):
+    data = small_log(3)
+    monkeypatch.setattr(scan, "present_literals", lambda text, items: [item for item in items if item in text])
+    by_python = as_json(scan_bytes(data))
+    monkeypatch.undo()
+    assert as_json(scan_bytes(data)) == by_python
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=60), st.lists(st.binary(min_size=1, max_size=4).filter(lambda item: 0 not in item)))
+def test_a_literal_is_found_where_it_stands_also_after_a_nul(text, items):
+    assert present_literals(text, items) == [item for item in items if item in text]
+
+
+def test_statistics_of_a_service_count_but_other_lines_with_the_same_head_are_read():
+    lines = []
+    for number in range(50):
+        worker = "Worker_TP0_EP0_with_a_long_name" if number % 2 else ""
+        lines.append(vllm(number, "Avg prompt throughput: Error: 1", file="loggers.py:127", worker=worker))
+        lines.append(f"[2026-03-05 08:00:{number:02} TP0] Decode batch. #running-req: {number}, Error: none")
+    lines.append(vllm(60, "torch.compile takes 34.76 s in total", worker=""))
+    lines.append("[2026-03-05 08:01:01.123 TP0] Capture npu graph end. Time elapsed: 12.50 s. mem usage=0.5 GB")
+    lines.append(vllm(62, "EngineCore encountered an error", "ERROR", worker=""))
+    record = record_of(lines)
+    assert record["levels"] == {"INFO": 51, "ERROR": 1}
+    assert record["formats"] == {"vllm": 52, "sglang": 51}
+    assert [item["seconds"] for item in record["capture_phases"]] == [12.5]
+    assert [item["seconds"] for item in record["compiles"]] == [34.76]
+    assert record["errors"]["total"] == 1

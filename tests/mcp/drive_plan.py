@@ -20,6 +20,7 @@ CALLS = {
 READS = {
     "npu-graph://patterns/P-CAP-001": "P-CAP-001",
     "npu-graph://codes/107027": "capturing stream",
+    "npu-graph://cases/C-20261130-f95d6702b8": "create_block_mask",
     "npu-graph://references/graph-mode-expert/constraints": "107030",
 }
 PROMPT_VALUES = "a value of the test"

@@ -1,7 +1,7 @@
 """The settings in references/clients.md: each starts the server as written, and Claude Code and Codex list its tools.
 
-The two CLIs run with a home folder of their own, without an account: Claude Code is given a closed local port for a
-model, which it never reaches, because its first message already lists the tools.
+The two CLIs run with a home folder of their own, without an account. Claude Code's first message already lists the tools,
+so a closed local port serves as its model there; for a call a script on a local port takes the model's place.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from conformance import NODE
+from scripted_model import scripted_model
 from support import ROOT
 
 PAGE = ROOT / "graph-mcp" / "references" / "clients.md"
@@ -115,6 +116,24 @@ class TestClaudeCode:
         assert [(server["name"], server["status"]) for server in first["mcp_servers"]] == [("npu-graph", "connected")]
         assert len([name for name in first["tools"] if name.startswith("mcp__npu-graph__npu_graph_")]) == TOOLS
 
+    def test_a_call_brings_the_structured_answer_to_the_model(self, agent: Agent) -> None:
+        entry = agent.project.parent / "entry.json"
+        entry.write_text(settings("Claude Code", "json", agent.project), encoding="utf-8")
+        tool = "mcp__npu-graph__npu_graph_diagnose"
+        (agent.project / "stack.txt").write_text("RuntimeError: Called NPUGraph::replay without a preceding capture.")
+        options = ("--output-format", "stream-json", "--verbose", "--mcp-config", str(entry), "--strict-mcp-config")
+        with scripted_model(tool, {"files": ["stack.txt"]}) as address:
+            process = agent.start(
+                "-p", "hello", *options, "--allowedTools", tool, ANTHROPIC_API_KEY="none", ANTHROPIC_BASE_URL=address
+            )
+            output, _ = process.communicate(timeout=90)
+        messages = [json.loads(line) for line in output.splitlines()]
+        (result,) = [
+            item for message in messages if message["type"] == "user" for item in message["message"]["content"]
+        ]
+        assert not result.get("is_error")
+        assert json.loads(result["content"])["schema"] == "npu-graph/diagnosis/1"
+
     def test_the_command_adds_a_server_that_connects(self, agent: Agent) -> None:
         command = settings("Claude Code", "bash", agent.project).split()
         agent.run(*command[1:])
@@ -140,7 +159,7 @@ class TestCodex:
     def test_it_reads_the_time_outs_of_the_entry(self, agent: Agent) -> None:
         (server,) = json.loads(agent.run("mcp", "list", "--json"))
         assert (server["name"], server["enabled"]) == ("npu-graph", True)
-        assert (server["startup_timeout_sec"], server["tool_timeout_sec"]) == (10, 300)
+        assert (server["startup_timeout_sec"], server["tool_timeout_sec"]) == (30, 300)
 
     def test_it_lists_every_tool(self, agent: Agent) -> None:
         process = agent.start("app-server")

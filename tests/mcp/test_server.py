@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -550,7 +551,7 @@ def wait_until(holds: Callable[[], bool], seconds: float = 10) -> None:
 
 
 class TestLongWork:
-    SLOW = {"text": "\n".join(f"error code is 10702{index % 10} in step {index}" for index in range(40_000))}
+    SLOW = {"text": "\n".join(f"error code is 10702{index % 10} in step {index}" for index in range(55_000))}
 
     def test_a_cancelled_call_is_ended_and_not_answered(self, legacy: Client) -> None:
         legacy.send(
@@ -587,6 +588,18 @@ class TestLongWork:
         if how == "cancelled":
             client.close()
         assert client.process.wait(timeout=10) == (143 if how == "terminated" else 0)
+
+    @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="no /proc to read processes from")
+    def test_a_crash_of_a_call_is_its_result_and_the_server_goes_on(self, legacy: Client, tmp_path: Path) -> None:
+        (tmp_path / "big.log").write_text(f"ERROR 06-10 16:39:42 [x.py:1] {REPORT}\n" * 300_000)
+        params = {"name": "npu_graph_parse_log", "arguments": {"paths": ["big.log"]}}
+        legacy.send({"jsonrpc": "2.0", "id": "big", "method": "tools/call", "params": params})
+        wait_until(lambda: bool(processes_of(tmp_path)))
+        for process in processes_of(tmp_path):
+            os.kill(process, signal.SIGKILL)
+        result = legacy.receive()["result"]
+        assert (result["isError"], "exit code" in result["content"][0]["text"]) == (True, True)
+        assert legacy.ask("ping", identity="after")["id"] == "after"
 
     def test_an_id_may_be_used_again_after_a_cancellation(self, legacy: Client) -> None:
         def call(arguments: dict[str, Any]) -> None:
@@ -635,6 +648,7 @@ class TestLongWork:
                 break
             seen.append(message["params"]["progress"])
             assert message["params"]["progressToken"] == "p"
+        assert seen
         assert seen == sorted(set(seen))
 
     def test_the_end_of_input_ends_the_server(self, client: Client) -> None:

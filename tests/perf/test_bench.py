@@ -414,3 +414,10 @@ def test_time_on_the_device_lies_between_two_events_and_a_synchronisation() -> N
     device = fake_device()
     assert device.time_us(lambda: device.npu.log.append("run"), 3) == 500.0
     assert device.npu.log == ["synchronize", "record", "run", "run", "run", "record", "synchronize"]
+
+
+def test_a_record_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(bench_graph.cli.CommandError, match="cannot be written"):
+        bench_graph._save({"schema": "x"}, tmp_path / "taken")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]

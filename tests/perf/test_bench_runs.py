@@ -56,6 +56,10 @@ def broken():
 def odd():
     return 5
 
+def loose():
+    import torch
+    return torch.nn.Linear(8, 8), torch.ones(2, 8)
+
 def leaves():
     raise SystemExit(0)
 
@@ -145,6 +149,7 @@ def test_a_module_runs_through_torch_compile_on_the_cpu(targets: Path) -> None:
         ("module", 4, "needs torch_npu"),
         ("none", 3, "failed"),
         ("leaves", 3, "SystemExit"),
+        ("loose", 3, "(call, (x,))"),
     ],
 )
 def test_a_target_that_cannot_run_is_one_line(targets: Path, name: str, code: int, words: str) -> None:
@@ -169,12 +174,15 @@ def test_a_torch_npu_that_does_not_load_is_no_measurement_of_the_cpu(targets: Pa
 @needs_simulator
 @pytest.mark.sim
 @pytest.mark.timeout(700)
-@pytest.mark.parametrize("name", ["npu_layers", "npu_hand_made"])
+@pytest.mark.parametrize(
+    ("name", "backend"), [("npu_layers", "npugraph"), ("npu_layers", "npugraphs"), ("npu_hand_made", "npugraph")]
+)
 def test_a_captured_graph_is_measured_on_the_simulator_and_nothing_is_concluded(
-    targets: Path, tmp_path: Path, name: str
+    targets: Path, tmp_path: Path, name: str, backend: str
 ) -> None:
     kept = tmp_path / "run.json"
-    done = run_on_simulator("--script", str(targets), name, "--repeats", "8", "--save", str(kept), "--output", "json")
+    options = ("--backend", backend, "--repeats", "8", "--save", str(kept), "--output", "json")
+    done = run_on_simulator("--script", str(targets), name, *options)
     assert done.returncode == 1, done.stderr
     record = json.loads(done.stdout)
     assert record["result"]["conclusion"] == "no_conclusion"

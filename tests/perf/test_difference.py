@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,19 @@ def causes(block: dict[str, Any]) -> dict[str, float]:
     return {row["cause"]: row["change_us"] for row in block["causes"]}
 
 
+def with_collectives(profile: Profile, length: int) -> Profile:
+    """Add a collective to every step, half hidden behind the step's kernels."""
+    for kernel in [kernel for kernel in profile.kernels if kernel.type == "MatMulV2"]:
+        start = kernel.start + kernel.duration - length // 2
+        profile.eager(start, length, "hcom_allReduce_", core="HCCL", shapes="", step=kernel.step)
+    return profile
+
+
 CASES = [
+    (
+        lambda: with_collectives(graph_steps(steps=12, inside=9_000), 8_000),
+        lambda: with_collectives(eager_steps(steps=12, shapes="16,896;896,896"), 6_000),
+    ),
     (decode, eager_decode),
     (lambda: graph_steps(steps=12, duration=6_000), lambda: eager_steps(steps=12, shapes="16,896;896,896")),
     (lambda: graph_steps(steps=12, size=64), lambda: eager_steps(steps=12, shapes="16,896;896,896")),
@@ -66,6 +79,8 @@ def test_padding_is_a_cause_with_its_own_time(tmp_path: Path) -> None:
     graph = graph_steps(steps=12, size=64, duration=9_000)
     block = first_block(tmp_path, graph, eager_steps(steps=12, shapes="16,896;896,896"))
     rows = {row["cause"]: row for row in block["causes"]}
+    assert (block["padding"]["graph_size"], block["padding"]["eager_size"]) == (64, 16)
+    assert block["padding"]["padded_share"] == 0.75
     assert rows["padding"]["change_us"] == pytest.approx(block["kernels"] * 4.0)
     assert rows["padding"]["kind"] == "attribution"
     assert "kernel_time" not in rows
@@ -110,3 +125,37 @@ def test_idle_time_of_each_step_is_split_by_place(tmp_path: Path) -> None:
     for step in steps:
         assert sum(step["gaps_us"].values()) == pytest.approx(step["free_us"], abs=0.01)
         assert step["gaps_us"]["entry"] > step["gaps_us"]["in_graph"] > 0
+
+
+def shuffled(seed: int, graph: bool) -> Profile:
+    """Blocks of the same kernels with random gaps, durations and overlaps on two streams, some of them in graphs."""
+    source = random.Random(seed)
+    profile = Profile()
+    time = 0
+    for step in range(source.randrange(5, 15)):
+        if graph:
+            body = [(name, source.choice([0, 20, 3_000]), source.randrange(1, 40_000)) for name in ("A", "B", "C")]
+            time = profile.replay(time + source.randrange(0, 300_000), body, step=step)
+        for name in ("D", "E", "hcom_allReduce_") if graph else ("A", "B", "C", "D", "E", "hcom_allReduce_"):
+            core = "HCCL" if name.startswith("hcom") else "AI_CORE"
+            length = source.randrange(1, 40_000)
+            profile.eager(time, length, name, core=core, stream=source.choice(["46", "47"]), step=step)
+            time += source.choice([length // 2, length, length + source.randrange(1, 90_000)])
+        time += 50_000
+    return profile
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_causes_of_random_profiles_add_up_too(tmp_path: Path, seed: int) -> None:
+    graph, eager = shuffled(seed, graph=True), shuffled(1000 + seed, graph=False)
+    record = analyze(str(graph.write(tmp_path / "graph")), str(eager.write(tmp_path / "eager")))
+    assert record["comparison"]["blocks"]
+    for block in record["comparison"]["blocks"]:
+        assert sum(causes(block).values()) == pytest.approx(block["difference_us"]["total"], abs=0.02)
+        for side in ("graph", "eager"):
+            part = block[side]
+            assert part["mean_us"] == pytest.approx(
+                part["computing_us"] + part["exposed_communication_us"] + part["free_us"], abs=0.01
+            )
+    for step in record["steps"]["items"]:
+        assert sum(step["gaps_us"].values()) <= step["free_us"] + 0.01

@@ -262,6 +262,20 @@ class TestDumps:
         with pytest.raises(CommandError, match="cannot be loaded as plain tensors"):
             self.compare(folders)
 
+    def test_a_small_file_that_unfolds_to_gigabytes_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import mode_compare.dumps
+        import numpy
+
+        folders = self.folders(tmp_path, lambda value, step, name: value)
+        monkeypatch.setattr(mode_compare.dumps, "MAX_BYTES", 100_000)
+        for mode in ("eager", "graph"):
+            numpy.savez_compressed(tmp_path / mode / "step_1" / "layer.2.npz", x=numpy.zeros(1_000_000))
+            assert (tmp_path / mode / "step_1" / "layer.2.npz").stat().st_size < 100_000
+        with pytest.raises(CommandError, match="larger than 100000 bytes"):
+            self.compare(folders)
+
     @pytest.mark.parametrize("kind", ["absent", "empty", "foreign"])
     def test_nothing_to_compare_is_no_pass(self, tmp_path: Path, kind: str) -> None:
         eager, _ = self.folders(tmp_path, lambda value, step, name: value)

@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT / "graph-mode-diagnostics" / "scripts"))
 
 from capture_probe.record import probe_target
 
+from npu_graph import cli
 from npu_graph.capture_probe import probe
 from npu_graph.cli import CommandError
 from npu_graph.user_callables import Target
@@ -433,22 +434,33 @@ class TestCommand:
             "code": "return x * x.sum().item()",
         }
 
-    @pytest.mark.parametrize(
-        ("text", "name", "code"),
-        [
-            ("def f(:\n", "f", 3),
-            ("x = 1\n", "f", 2),
-            ("f = 3\n", "f", 2),
-            ("raise OSError('no')\n", "f", 3),
-            ("exit(0)\n", "f", 3),
-            ("x = '\0'\n", "f", 3),
-        ],
-    )
-    def test_what_cannot_be_loaded_is_one_line(self, tmp_path: Path, text: str, name: str, code: int) -> None:
-        path = tmp_path / "model.py"
-        path.write_text(text)
-        result = self.probe(f"{path}:{name}")
-        assert (result.returncode, result.stderr.count(b"\n")) == (code, 1), result.stderr
+
+UNUSABLE = {
+    "a syntax error": (b"def f(:\n", 3, "model.py:1 is not Python"),
+    "nothing of that name": (b"x = 1\n", 2, "has no f"),
+    "no callable": (b"f = 3\n", 2, "not a callable"),
+    "an import that raises": (b"raise OSError('no')\n", 3, "OSError: no"),
+    "an import that exits": (b"exit(0)\n", 3, "SystemExit"),
+    "a NUL": (b"x = '\0'\n", 3, "is not Python"),
+    "another encoding": ("text = '卡住'\n".encode("gb18030"), 3, "is not Python"),
+    "data under a Python name": (b"x = 1\n" * 1_500_000, 3, "too much for Python code"),
+    "a notebook": (b'{"cells": [{"source": ["%matplotlib inline\\n"]}]}', 3, "nbconvert"),
+}
+
+
+@pytest.mark.parametrize(("content", "code", "words"), UNUSABLE.values(), ids=list(UNUSABLE))
+def test_what_cannot_be_loaded_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture, content: bytes, code: int, words: str
+) -> None:
+    import probe_capture
+
+    path = tmp_path / ("model.ipynb" if words == "nbconvert" else "model.py")
+    path.write_bytes(content)
+    with pytest.raises(SystemExit) as end:
+        cli.run(probe_capture.main, [f"{path}:f"])
+    message = capsys.readouterr().err
+    assert (end.value.code, message.count("\n")) == (code, 1), message
+    assert words in message
 
 
 def test_without_torch_it_exits_4_with_the_install_line(tmp_path: Path) -> None:

@@ -20,7 +20,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from operator_cases import CASES, Case
 
 # Relative and absolute tolerance: the simulator computes in double and rounds once, CPU torch in the type or in float.
-TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float32: 2e-5, torch.float64: 1e-9}
+TOLERANCE = {
+    torch.float16: 4e-3,
+    torch.bfloat16: 3e-2,
+    torch.float32: 2e-5,
+    torch.float64: 1e-9,
+    torch.complex64: 2e-5,
+    torch.complex128: 1e-9,
+}
 
 
 def make_tensor(shape: tuple, dtype: torch.dtype, domain: str, seed: int) -> torch.Tensor:
@@ -28,6 +35,8 @@ def make_tensor(shape: tuple, dtype: torch.dtype, domain: str, seed: int) -> tor
     generator = torch.Generator().manual_seed(seed)
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=generator).bool()
+    if dtype.is_complex:
+        return torch.complex(*(make_tensor(shape, torch.float64, domain, seed + n) for n in (0, 1))).to(dtype)
     if dtype.is_floating_point:
         x = torch.randn(shape, generator=generator)
         if domain == "positive":
@@ -77,12 +86,13 @@ def difference(want: list[torch.Tensor], got: list[torch.Tensor]) -> str | None:
     for w, g in zip(want, got):
         if w.shape != g.shape or w.dtype != g.dtype:
             return f"{tuple(g.shape)} {g.dtype}, expected {tuple(w.shape)} {w.dtype}"
-        if not w.dtype.is_floating_point:
+        if w.dtype not in TOLERANCE:
             if not torch.equal(w, g):
                 return f"{g.tolist()}, expected {w.tolist()}"
             continue
         tolerance = TOLERANCE[w.dtype]
-        if not torch.allclose(w.double(), g.double(), rtol=tolerance, atol=tolerance, equal_nan=True):
+        wide = torch.complex128 if w.dtype.is_complex else torch.float64
+        if not torch.allclose(w.to(wide), g.to(wide), rtol=tolerance, atol=tolerance, equal_nan=True):
             return f"{g.flatten()[:6].tolist()}, expected {w.flatten()[:6].tolist()}"
     return None
 

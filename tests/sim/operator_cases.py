@@ -15,6 +15,9 @@ F32 = (torch.float32,)
 I64 = (torch.int64,)
 
 
+COMPLEX = (torch.complex64, torch.complex128)
+
+
 class Case(NamedTuple):
     """One comparison: `call` gets `tensors` tensors of each dtype, in every layout."""
 
@@ -164,6 +167,27 @@ ELEMENTWISE = [
     Case("gelu tanh", lambda x: _on_npu(x, "npu_gelu", F.gelu, approximate="tanh"), FLOAT),
     Case("threshold", lambda x: F.threshold(x, 0.5, -1.0), F32),
     Case("glu", lambda x: F.glu(x, -1), F32, layouts=("plain", "transposed")),
+]
+
+COMPLEX_NUMBERS = [
+    *unary("neg exp sin cos sinh cosh", COMPLEX),
+    *unary("log log2 log10 sqrt rsqrt reciprocal", COMPLEX, "nonzero"),
+    *unary("tan", COMPLEX, "unit"),
+    Case("abs", torch.abs, (torch.complex64,)),
+    *binary("add sub mul", COMPLEX),
+    *binary("div", COMPLEX, "nonzero"),
+    *binary("eq ne", COMPLEX),
+    *scalar("add sub mul div eq ne", COMPLEX, (2, 0.5, 1 - 2j)),
+    Case("alpha", lambda x, y: torch.add(x, y, alpha=3 + 1j), COMPLEX, 2),
+    Case("scalar minus tensor", lambda x: (3 + 2j) - x, COMPLEX),
+    Case("rsub", lambda x, y: torch.rsub(x, y, alpha=2), COMPLEX, 2),
+    Case("real plus complex", lambda x: x.real + x, COMPLEX),
+    Case("real times a complex number", lambda x: x * (2 + 1j), F32),
+    Case("conj", lambda x: torch.conj(x).clone().mul_(1), COMPLEX),
+    Case("to real and back", lambda x: x.real.to(x.dtype), COMPLEX),
+    Case("fill", lambda x: x.fill_(1 - 2j), COMPLEX),
+    Case("padding and triangles", lambda x: (F.pad(x, (1, 2), value=3), x.repeat(2, 1), x.tril(), x.triu()), COMPLEX),
+    Case("moves", lambda x: (torch.cat([x, x * 2]), torch.stack([x, x]), x.clone(), x.t().contiguous()), COMPLEX),
 ]
 
 REDUCTIONS = [
@@ -548,4 +572,4 @@ NPU_ONLY = [
     ),
 ]
 
-CASES = NPU_ONLY + ELEMENTWISE + REDUCTIONS + PRODUCTS + SHAPES + INDEXING + NETWORKS + FOREACH
+CASES = NPU_ONLY + ELEMENTWISE + COMPLEX_NUMBERS + REDUCTIONS + PRODUCTS + SHAPES + INDEXING + NETWORKS + FOREACH

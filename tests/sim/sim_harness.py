@@ -65,52 +65,57 @@ class Simulator:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._outcomes: dict[Script, Outcome] = {}
+        self._scripts = 0
         self._warm: subprocess.Popen[str] | None = None
 
     def run(self, script: Script) -> Outcome:
         if script not in self._outcomes:
-            home = self._folder / f"case{len(self._outcomes)}"
-            home.mkdir()
-            path = home / "script.py"
-            path.write_text(PRELUDE.read_text() + "\n" + script.body)
-            # Variables are read while torch_npu is imported, and another CANN version is another library.
-            fresh = script.env or "--cann" in script.options
-            self._outcomes[script] = (self._run_fresh if fresh else self._run_warm)(script, path)
+            # Variables and options are read while torch_npu is imported.
+            fresh = script.env or script.options
+            self._outcomes[script] = self.run_fresh(script) if fresh else self._run_warm(script, self._write(script))
         return self._outcomes[script]
 
     def run_fresh(self, script: Script) -> Outcome:
         """Run a script in an interpreter of its own, as a user does."""
-        home = self._folder / f"fresh{len(list(self._folder.iterdir()))}"
+        path = self._write(script)
+        return run_python([PYTHON, str(RUN), *script.options, str(path)], dict(script.env), path.parent)
+
+    def _write(self, script: Script) -> Path:
+        self._scripts += 1
+        home = self._folder / f"case{self._scripts}"
         home.mkdir()
         path = home / "script.py"
         path.write_text(PRELUDE.read_text() + "\n" + script.body)
-        return self._run_fresh(script, path)
-
-    def _run_fresh(self, script: Script, path: Path) -> Outcome:
-        return run_python([PYTHON, str(RUN), *script.options, str(path)], dict(script.env), path.parent)
+        return path
 
     def _run_warm(self, script: Script, path: Path) -> Outcome:
         if self._warm is None or self._warm.poll() is not None:
             self._warm = subprocess.Popen(
                 [PYTHON, str(RUN), str(WARM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
-            assert self._warm.stdout
-            assert self._warm.stdout.readline() == "ready\n", "torch_npu could not be imported on the simulator"
-        assert self._warm.stdin
-        assert self._warm.stdout
+            self._answer("ready")  # after what the import prints
         out, err = path.parent / "out.txt", path.parent / "err.txt"
         request = {
             "script": str(path),
             "folder": str(path.parent),
-            "options": script.options,
             "out": str(out),
             "err": str(err),
             "seconds": PROCESS_TIMEOUT,
         }
+        assert self._warm.stdin
         self._warm.stdin.write(json.dumps(request) + "\n")
         self._warm.stdin.flush()
-        code = int(self._warm.stdout.readline())
+        code = int(self._answer("ended"))
         return Outcome(code, out.read_text(errors="replace"), err.read_text(errors="replace"))
+
+    def _answer(self, word: str) -> str:
+        """Return what follows `word` on the next line that begins with it."""
+        assert self._warm
+        assert self._warm.stdout
+        for line in self._warm.stdout:
+            if line.startswith(word):
+                return line[len(word) :].strip()
+        raise AssertionError(f"torch_npu could not be imported, or a fork took the interpreter with it: no {word!r}")
 
     def close(self) -> None:
         if self._warm:

@@ -26,6 +26,22 @@ model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Li
 """
 
 # name -> script. The names are what a user would look for; several follow the scripts of the feasibility study.
+TRAINING_ATTENTION = """
+torch.manual_seed(4)
+FA, GRAD = torch_npu.npu_fusion_attention_v3, torch_npu.npu_fusion_attention_grad_v3
+def close(a, b): return torch.allclose(a.float().cpu(), b.float(), atol=2e-5, rtol=2e-5)
+def reference(q, k, v, scale, mask=None, pse=None):
+    # [B, N, S, D] with grouped heads; gradients by autograd
+    q = q.double().requires_grad_()
+    k, v = (t.double().requires_grad_() for t in (k, v))
+    group = q.shape[1] // k.shape[1]
+    score = q @ k.repeat_interleave(group, 1).transpose(-1, -2)
+    if pse is not None: score = score + pse
+    score = score * scale
+    if mask is not None: score = score.masked_fill(mask, -float("inf"))
+    return q, k, v, score, torch.softmax(score, -1) @ v.repeat_interleave(group, 1)
+"""
+
 WORKS = {
     "replay_follows_a_changing_input": Script(
         """
@@ -206,6 +222,113 @@ for lengths in ([12, 12], [1, 12], [5, 9]):
     g.update(cpu_update_input=[{"actual_seq_lengths_kv": lengths}])
     g.replay(); torch.npu.synchronize()
     assert torch.allclose(out.float().cpu(), reference(lengths), atol=5e-3), lengths
+"""
+    ),
+    "update_refreshes_lengths_of_the_second_version": Script(
+        """
+torch.manual_seed(1)
+q, k, v = (torch.randn(2, 4, n, 16) for n in (1, 12, 12))
+def attend(lengths, *t):
+    return torch_npu.npu_fused_infer_attention_score_v2(
+        *t, num_query_heads=4, input_layout="BNSD", softmax_scale=0.25, actual_seq_kvlen=lengths)[0]
+qn, kn, vn = (t.half().npu() for t in (q, k, v))
+g, out = capture(lambda: attend([12, 12], qn, kn, vn), auto_dispatch_capture=True)
+for lengths in ([12, 12], [1, 12], [5, 9]):
+    g.update(cpu_update_input=[{"actual_seq_kvlen": lengths}])
+    g.replay(); torch.npu.synchronize()
+    for b, n in enumerate(lengths):
+        want = torch.nn.functional.scaled_dot_product_attention(q[b], k[b, :, :n], v[b, :, :n], scale=0.25)
+        assert torch.allclose(out[b].float().cpu(), want, atol=5e-3), lengths
+"""
+    ),
+    "update_refreshes_lengths_of_latent_attention": Script(
+        """
+torch.manual_seed(3)
+nope, rope = torch.randn(2, 4, 32), torch.randn(2, 4, 16)
+ctkv, krope = torch.randn(6, 8, 1, 32), torch.randn(6, 8, 1, 16)
+table = torch.tensor([[4, 1], [0, 5]], dtype=torch.int32)
+def reference(lengths):
+    out, lse = torch.empty_like(nope), torch.empty(2, 4, 1)
+    for b, n in enumerate(lengths):
+        rows = [(int(table[b, i // 8]), i % 8, 0) for i in range(n)]
+        latent = torch.stack([ctkv[r] for r in rows]); turned = torch.stack([krope[r] for r in rows])
+        score = (nope[b] @ latent.T + rope[b] @ turned.T) * 0.25
+        out[b] = torch.softmax(score, -1) @ latent
+        lse[b, :, 0] = torch.logsumexp(score, -1)
+    return out, lse
+args = [t.half().npu() for t in (nope, rope, ctkv, krope)] + [table.npu()]
+close = lambda a, b: torch.allclose(a.float().cpu(), b, atol=5e-3, rtol=5e-3)
+mla = torch_npu.atb.npu_multi_head_latent_attention
+for lengths in ([11, 5], [1, 16]):
+    assert close(mla(*args, lengths, 4, 0.25, 1), reference(lengths)[0])
+out, lse = mla(*args, [11, 5], 4, 0.25, 1, True, calc_type="calc_type_ring")
+assert close(out, reference([11, 5])[0]) and close(lse, reference([11, 5])[1])
+out = torch.empty(2, 4, 32, dtype=torch.float16).npu()
+g, _ = capture(lambda: mla(*args, [16, 16], 4, 0.25, 1, output=out), auto_dispatch_capture=True)
+for lengths in ([16, 16], [1, 9], [5, 2]):
+    g.update(cpu_update_input=[{"context_lens": lengths}])
+    g.replay(); torch.npu.synchronize()
+    assert close(out, reference(lengths)[0]), lengths
+"""
+    ),
+    "training_attention_and_its_gradient_in_every_layout": Script(
+        TRAINING_ATTENTION
+        + """
+B, N, K, S, T, D = 2, 4, 2, 5, 7, 8
+q, k, v, dy = torch.randn(B, N, S, D), torch.randn(B, K, T, D), torch.randn(B, K, T, D), torch.randn(B, N, S, D)
+causal = ~torch.ones(S, T, dtype=torch.bool).tril(T - S)
+pack = {"BNSD": (lambda t: t), "BSND": lambda t: t.transpose(1, 2), "BSH": lambda t: t.transpose(1, 2).flatten(2), "SBH": lambda t: t.permute(2, 0, 1, 3).flatten(2)}
+for layout, p in pack.items():
+    for mask in (None, causal):
+        pse = torch.randn(B, N, S, T) if layout == "BNSD" else None
+        rq, rk, rv, score, out = reference(q, k, v, 0.3, mask, pse)
+        out.backward(dy.double())
+        qn, kn, vn = (p(t).contiguous().npu().requires_grad_() for t in (q, k, v))
+        res = FA(qn, kn, vn, N, layout, scale=0.3, atten_mask=None if mask is None else mask.npu(), pse=None if pse is None else pse.npu())
+        assert close(res[0].detach(), p(out.detach())), layout
+        assert close(res[1][..., 0].detach(), score.max(-1)[0].detach()), layout
+        res[0].backward(p(dy).contiguous().npu())
+        for a, b in ((qn, rq), (kn, rk), (vn, rv)): assert close(a.grad, p(b.grad)), (layout, a.grad, b.grad)
+"""
+    ),
+    "update_refreshes_lengths_of_training_attention_and_its_gradient": Script(
+        TRAINING_ATTENTION
+        + """
+ql, kl = [3, 4, 9], [2, 7, 10]
+N, K, D, TQ, TK = 4, 2, 8, 9, 10
+q, dy = torch.randn(TQ, N, D), torch.randn(TQ, N, D); k, v = torch.randn(TK, K, D), torch.randn(TK, K, D)
+def varlen(ql, kl):
+    out, dq, dk, dv = torch.zeros_like(q), torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
+    qs = ks = 0
+    for qe, ke in zip(ql, kl):
+        part = [t[s:e].transpose(0, 1)[None] for t, s, e in ((q, qs, qe), (k, ks, ke), (v, ks, ke))]
+        rq, rk, rv, _, o = reference(*part, 0.3)
+        o.backward(dy[qs:qe].transpose(0, 1)[None].double())
+        for target, value, s, e in ((out, o.detach(), qs, qe), (dq, rq.grad, qs, qe), (dk, rk.grad, ks, ke), (dv, rv.grad, ks, ke)):
+            target[s:e] = value[0].transpose(0, 1)
+        qs, ks = qe, ke
+    return out, dq, dk, dv
+L = lambda x: torch.tensor(x)
+qn, kn, vn, dyn = (t.npu() for t in (q, k, v, dy))
+qg, kg, vg = (t.clone().requires_grad_() for t in (qn, kn, vn))
+res = FA(qg, kg, vg, N, "TND", scale=0.3, actual_seq_qlen=L(ql), actual_seq_kvlen=L(kl))
+want = varlen(ql, kl)
+assert close(res[0].detach(), want[0])
+res[0].backward(dyn)
+for a, b in zip((qg, kg, vg), want[1:]): assert close(a.grad, b)
+g, res = capture(
+    lambda: FA(qn, kn, vn, N, "TND", scale=0.3, actual_seq_qlen=L(ql), actual_seq_kvlen=L(kl)), auto_dispatch_capture=True)
+for a, b in ((ql, kl), ([1, 5, 9], [3, 4, 10]), ([4, 8, 9], [1, 9, 10])):
+    g.update(cpu_update_input=[{"actual_seq_qlen": L(a), "actual_seq_kvlen": L(b)}])
+    g.replay(); torch.npu.synchronize()
+    assert close(res[0], varlen(a, b)[0]), (a, b)
+g, grads = capture(lambda: GRAD(
+    qn, kn, vn, dyn, N, "TND", scale_value=0.3, softmax_max=res[1], softmax_sum=res[2], attention_in=res[0],
+    actual_seq_qlen=L(ql), actual_seq_kvlen=L(kl)), auto_dispatch_capture=True)
+for a, b in ((ql, kl), ([1, 5, 9], [3, 4, 10])):
+    g.update(cpu_update_input=[{"actual_seq_qlen": L(a), "actual_seq_kvlen": L(b)}])
+    g.replay(); torch.npu.synchronize()
+    for x, y in zip(grads, varlen(a, b)[1:]): assert close(x, y), (a, b)
 """
     ),
     "replay_waits_for_a_later_update": Script(

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sim_harness import PYTHON, ROOT, RUN, run_python
+from sim_harness import PYTHON, ROOT, RUN, Script, run_python
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
 CHECK = Path(__file__).resolve().parent / "check_operators.py"
@@ -32,6 +32,33 @@ def test_an_operator_that_is_missing_is_named(simulator, tmp_path) -> None:
     outcome = run_python([PYTHON, str(RUN), str(script)], {"TASK_QUEUE_ENABLE": "0"})
     assert outcome.code == 1
     assert "npu_sim has no kernel for operator Trace" in outcome.err, outcome.err[-1500:]
+
+
+REFUSED = """
+half = lambda *shape: torch.ones(*shape, dtype=torch.float16).npu()
+table = torch.zeros(1, 1, dtype=torch.int32).npu()
+def mla(**mode):
+    torch_npu.atb.npu_multi_head_latent_attention(
+        half(1, 2, 32), half(1, 2, 16), half(1, 8, 1, 32), half(1, 8, 1, 16), table, [8], 2, 0.25, 1, **mode)
+def flash(layout, *shape, **more):
+    t = half(*shape)
+    torch_npu.npu_fusion_attention_v3(t, t, t, 2, layout, **more)
+flash("BNSD", 1, 2, 4, 16)
+raises("keep_prob other than 1 is not simulated", lambda: flash("BNSD", 1, 2, 4, 16, keep_prob=0.5))
+raises("a sequence length out of range", lambda: flash(
+    "TND", 4, 2, 16, actual_seq_qlen=torch.tensor([5]), actual_seq_kvlen=torch.tensor([4])))
+raises("aclnnRelu: Tensor not implemented for DT_COMPLEX64", lambda: torch.ops.aten.relu(x.to(torch.complex64)))
+raises("aclnnFlip: Tensor not implemented for DT_COMPLEX128", lambda: x.to(torch.complex128).flip(0))
+mla()
+torch.npu.synchronize()
+raises("AtbMLA with cache_mode other than krope_ctkv is not simulated", lambda: (
+    mla(cache_mode="int8_nzcache"), torch.npu.synchronize()))
+"""
+
+
+def test_an_argument_that_is_not_simulated_is_named(simulator) -> None:
+    outcome = simulator.run(Script(REFUSED))
+    assert outcome.code == 0, outcome.err[-2000:]
 
 
 @pytest.mark.skipif(

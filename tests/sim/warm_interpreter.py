@@ -1,8 +1,8 @@
 """A process that has imported torch and torch_npu, and that forks for each script: the import costs more than the script.
 
 Started by sim_harness.py under run.py. Each line of standard input is a JSON request; the answer is one line with the
-script's exit code. Importing torch_npu makes no ACL call, so a fork has the same state as a fresh process: it sets its
-own NPU_SIM_* variables, which the simulator reads at its first call.
+script's exit code. Importing torch_npu touches no device, so a fork has the state of a fresh process; options and
+variables are read during the import, so a script that has its own needs a process of its own.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ import signal
 import sys
 import time
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from npu_sim import run as launcher
 
 POLL_SECONDS = 0.01
 
@@ -31,12 +28,12 @@ def serve() -> str:
         child = os.fork()
         if child == 0:
             return become(request)
-        print(wait_for(child, request["seconds"]), flush=True)
+        print("ended", wait_for(child, request["seconds"]), flush=True)
     sys.exit(0)
 
 
 def become(request: dict) -> str:
-    """Give this fork the folder, output, options and arguments that a fresh process would have."""
+    """Give this fork the folder, output and arguments that a fresh process would have."""
     os.setsid()
     os.chdir(request["folder"])
     for number, name in ((1, "out"), (2, "err")):
@@ -46,10 +43,6 @@ def become(request: dict) -> str:
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
-    options = launcher.make_parser().parse_args([*request["options"], request["script"]])
-    for name in [name for name in os.environ if name.startswith("NPU_SIM_") and name != "NPU_SIM_CACHE"]:
-        del os.environ[name]
-    os.environ.update(launcher.settings_of(options))
     sys.argv = [request["script"]]
     sys.path[0] = request["folder"]
     return request["script"]
@@ -69,4 +62,5 @@ def wait_for(child: int, seconds: float) -> int:
 
 if __name__ == "__main__":
     script = serve()
-    exec(compile(Path(script).read_text(), script, "exec"), {"__name__": "__main__", "__file__": script})
+    __file__ = script
+    exec(compile(Path(script).read_text(), script, "exec"), globals())

@@ -281,6 +281,7 @@ def test_a_call_in_another_file_is_rewritten_where_the_script_imports_it(bench: 
         (b"x = 1\0\n", "repro.py"),
         (b"import re\n", "no torch.compile call"),
         (b"x = 1\n" * 500_000, "MiB"),
+        (b"x = " + b"-" * 60_000 + b"1\n", "nesting is too deep"),
     ],
 )
 def test_a_script_that_cannot_be_used_gives_one_clear_line(bench: Bench, content: bytes, words: str) -> None:

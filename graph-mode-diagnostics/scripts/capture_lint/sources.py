@@ -76,6 +76,8 @@ def read_source(path: Path) -> Source | Problem:
     """Read and parse one file; what cannot be parsed comes back as a problem with its line."""
     name = str(path)
     try:
+        if path.exists() and not path.is_file():  # opening a pipe would wait for ever
+            return Problem(name, 0, "is not a regular file")
         size = path.stat().st_size
         if size > MAX_SOURCE_BYTES:
             limit = MAX_SOURCE_BYTES >> 20

@@ -141,7 +141,7 @@ class Recorder:
             where = _address(tensor)
             if where and where not in before:
                 self._made.add(where)
-                self._run.made.append((_storage_reference(self._torch, tensor), _bytes(tensor), stack))
+                self._run.made.append((_storage_reference(tensor), _bytes(tensor), stack))
         return result
 
     def _check(
@@ -251,27 +251,29 @@ def _walk(value: Any, kind: type, found: Callable[[Any], None], depth: int) -> N
         found(value)
 
 
+# A tensor without storage (sparse, opaque) or without data (fake) raises RuntimeError or NotImplementedError, which is
+# one; it has no address that a graph could keep.
 def _address(tensor: Any) -> int:
     try:
         return int(tensor.untyped_storage().data_ptr())
-    except (RuntimeError, NotImplementedError, AttributeError):
+    except RuntimeError:
         return 0
 
 
 def _bytes(tensor: Any) -> int:
     try:
         return int(tensor.untyped_storage().nbytes())
-    except (RuntimeError, NotImplementedError, AttributeError):
+    except RuntimeError:
         return 0
 
 
-def _storage_reference(torch: Any, tensor: Any) -> Any:
+def _storage_reference(tensor: Any) -> Any:
     """Return a weak reference to the storage: a tensor object may go while a view keeps its memory."""
     from torch.multiprocessing.reductions import StorageWeakRef
 
     try:
         return StorageWeakRef(tensor.untyped_storage())
-    except (RuntimeError, NotImplementedError, AttributeError):
+    except RuntimeError:
         return None
 
 

@@ -71,7 +71,9 @@ def read_script(path: Path) -> Script:
     except SyntaxError as error:
         where = f" line {error.lineno}" if error.lineno else ""
         raise cli.CommandError(f"{path}{where} is not valid Python: {error.msg}", cli.NO_INPUT) from None
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+    except (RecursionError, MemoryError):  # what ast.parse raises for nesting that is too deep
+        raise cli.CommandError(f"{path} cannot be parsed: its nesting is too deep", cli.NO_INPUT) from None
+    except (UnicodeDecodeError, ValueError) as error:
         raise cli.CommandError(f"{path} is not Python text: {cli.one_line(str(error), 120)}", cli.NO_INPUT) from None
     return Script(path, text, encoding, tree)
 

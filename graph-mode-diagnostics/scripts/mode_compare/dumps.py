@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +73,20 @@ def _key(path: Path) -> tuple[int, str]:
     return 0, text
 
 
+def _unpacked(path: Path) -> int:
+    """Return the bytes that a packed file unfolds to: .npz and .pt are zips, and a few MB can hold many GB of zeros."""
+    try:
+        with zipfile.ZipFile(str(path)) as archive:
+            return sum(item.file_size for item in archive.infolist())
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return 0
+
+
 def _load(path: Path) -> Any:
     """Load without running code: weights_only for torch files, allow_pickle=False for numpy files."""
     import torch
 
-    if path.stat().st_size > MAX_BYTES:
+    if max(path.stat().st_size, _unpacked(path)) > MAX_BYTES:
         raise cli.CommandError(f"{path} is larger than {MAX_BYTES} bytes; save fewer tensors in a file")
     try:
         if path.suffix in (".pt", ".pth"):

@@ -18,6 +18,9 @@ double floor_divide(double x, double y) {  // as torch: the quotient that goes w
   double floored = std::floor(quotient);
   return quotient - floored > 0.5 ? floored + 1 : floored;
 }
+double quotient(double x, double y) { return x / y; }
+double quotient(int64_t x, int64_t y) { return static_cast<double>(x) / static_cast<double>(y); }
+Complex quotient(Complex x, Complex y) { return x / y; }
 int64_t truncate_divide(int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? negate(x) : x / y; }
 double truncate_divide(double x, double y) { return std::trunc(x / y); }
 int64_t remainder_of(int64_t x, int64_t y) {
@@ -77,22 +80,18 @@ bool is_float_scalar(const Scalar& s) { return is_floating(s.dtype); }
   }
 #define ALPHA_KERNELS(NAME, EXPRESSION)                                                           \
   static void NAME##_of(const Tensor& a, const Tensor& b, const Scalar& alpha, const Tensor& o) { \
-    apply2(                                                                                       \
-        a, b, o,                                                                                  \
-        [&](auto x, auto y) {                                                                     \
-          auto k = alpha.as<decltype(x)>();                                                       \
-          return EXPRESSION;                                                                      \
-        },                                                                                        \
-        is_float_scalar(alpha));                                                                  \
+    apply2(a, b, o, also_complex([&](auto x, auto y) {                                            \
+             auto k = alpha.as<decltype(x)>();                                                    \
+             return EXPRESSION;                                                                   \
+           }),                                                                                    \
+           is_float_scalar(alpha));                                                               \
   }                                                                                               \
   static void NAME##_of(const Tensor& a, const Scalar& b, const Scalar& alpha, const Tensor& o) { \
-    apply_scalar(                                                                                 \
-        a, b, o,                                                                                  \
-        [&](auto x, auto y) {                                                                     \
-          auto k = alpha.as<decltype(x)>();                                                       \
-          return EXPRESSION;                                                                      \
-        },                                                                                        \
-        is_float_scalar(alpha));                                                                  \
+    apply_scalar(a, b, o, also_complex([&](auto x, auto y) {                                      \
+                   auto k = alpha.as<decltype(x)>();                                              \
+                   return EXPRESSION;                                                             \
+                 }),                                                                              \
+                 is_float_scalar(alpha));                                                         \
   }                                                                                               \
   WITH_ALPHA(NAME, EXPRESSION)
 
@@ -100,32 +99,44 @@ ALPHA_KERNELS(Add, add(x, multiply(k, y)))
 ALPHA_KERNELS(Sub, subtract(x, multiply(k, y)))
 ALPHA_KERNELS(Rsub, subtract(y, multiply(k, x)))
 
+OPERATOR(Complex, const Tensor* real, const Tensor* imaginary, const Tensor* out) {
+  return PLAN(Complex, {real, imaginary, out}, [a = *real, b = *imaginary, o = *out] {
+    std::vector<double> x = read<double>(a, o.shape), y = read<double>(b, o.shape);
+    std::vector<sim::Complex> z(x.size());
+    for (size_t i = 0; i < z.size(); i++) z[i] = {x[i], y[i]};
+    write(o, z);
+  });
+}
+
 // ---------------------------------------------------------------- plain binary
-#define TENSOR_TENSOR(NAME, EXPRESSION)                                                                             \
-  OPERATOR(NAME, const Tensor* self, const Tensor* other, const Tensor* out) {                                      \
-    return PLAN(NAME, {self, other, out},                                                                           \
-                [a = *self, b = *other, o = *out] { apply2(a, b, o, [](auto x, auto y) { return EXPRESSION; }); }); \
-  }                                                                                                                 \
-  OPERATOR(Inplace##NAME, const Tensor* self, const Tensor* other) {                                                \
-    return PLAN(Inplace##NAME, {self, other},                                                                       \
-                [a = *self, b = *other] { apply2(a, b, a, [](auto x, auto y) { return EXPRESSION; }); });           \
-  }
-#define TENSOR_SCALAR(NAME, EXPRESSION)                                                                         \
-  OPERATOR(NAME, const Tensor* self, const Scalar* other, const Tensor* out) {                                  \
-    return PLAN(NAME, {self, out}, [a = *self, b = *other, o = *out] {                                          \
-      apply_scalar(a, b, o, [](auto x, auto y) { return EXPRESSION; });                                         \
+#define TENSOR_TENSOR_AS(NAME, KIND, EXPRESSION)                                                                \
+  OPERATOR(NAME, const Tensor* self, const Tensor* other, const Tensor* out) {                                  \
+    return PLAN(NAME, {self, other, out}, [a = *self, b = *other, o = *out] {                                   \
+      apply2(a, b, o, KIND([](auto x, auto y) { return EXPRESSION; }));                                         \
     });                                                                                                         \
   }                                                                                                             \
-  OPERATOR(Inplace##NAME, const Tensor* self, const Scalar* other) {                                            \
-    return PLAN(Inplace##NAME, {self},                                                                          \
-                [a = *self, b = *other] { apply_scalar(a, b, a, [](auto x, auto y) { return EXPRESSION; }); }); \
+  OPERATOR(Inplace##NAME, const Tensor* self, const Tensor* other) {                                            \
+    return PLAN(Inplace##NAME, {self, other},                                                                   \
+                [a = *self, b = *other] { apply2(a, b, a, KIND([](auto x, auto y) { return EXPRESSION; })); }); \
   }
+#define TENSOR_SCALAR_AS(NAME, KIND, EXPRESSION)                                                                      \
+  OPERATOR(NAME, const Tensor* self, const Scalar* other, const Tensor* out) {                                        \
+    return PLAN(NAME, {self, out}, [a = *self, b = *other, o = *out] {                                                \
+      apply_scalar(a, b, o, KIND([](auto x, auto y) { return EXPRESSION; }));                                         \
+    });                                                                                                               \
+  }                                                                                                                   \
+  OPERATOR(Inplace##NAME, const Tensor* self, const Scalar* other) {                                                  \
+    return PLAN(Inplace##NAME, {self},                                                                                \
+                [a = *self, b = *other] { apply_scalar(a, b, a, KIND([](auto x, auto y) { return EXPRESSION; })); }); \
+  }
+#define TENSOR_TENSOR(NAME, EXPRESSION) TENSOR_TENSOR_AS(NAME, , EXPRESSION)
+#define TENSOR_SCALAR(NAME, EXPRESSION) TENSOR_SCALAR_AS(NAME, , EXPRESSION)
 #define AS_DOUBLE(X) static_cast<double>(X)
 
-TENSOR_TENSOR(Mul, multiply(x, y))
-TENSOR_SCALAR(Muls, multiply(x, y))
-TENSOR_TENSOR(Div, AS_DOUBLE(x) / AS_DOUBLE(y))
-TENSOR_SCALAR(Divs, AS_DOUBLE(x) / AS_DOUBLE(y))
+TENSOR_TENSOR_AS(Mul, also_complex, multiply(x, y))
+TENSOR_SCALAR_AS(Muls, also_complex, multiply(x, y))
+TENSOR_TENSOR_AS(Div, also_complex, quotient(x, y))
+TENSOR_SCALAR_AS(Divs, also_complex, quotient(x, y))
 TENSOR_TENSOR(FloorDivide, floor_divide(x, y))
 TENSOR_SCALAR(FloorDivides, floor_divide(x, y))
 TENSOR_TENSOR(RemainderTensorTensor, remainder_of(x, y))
@@ -139,10 +150,10 @@ TENSOR_TENSOR(Minimum, smaller_of(x, y))
 TENSOR_TENSOR(Atan2, std::atan2(AS_DOUBLE(x), AS_DOUBLE(y)))
 TENSOR_TENSOR(LogAddExp,
               greater_of(AS_DOUBLE(x), AS_DOUBLE(y)) + std::log1p(std::exp(-std::fabs(AS_DOUBLE(x) - AS_DOUBLE(y)))))
-TENSOR_TENSOR(EqTensor, x == y)
-TENSOR_SCALAR(EqScalar, x == y)
-TENSOR_TENSOR(NeTensor, x != y)
-TENSOR_SCALAR(NeScalar, x != y)
+TENSOR_TENSOR_AS(EqTensor, also_complex, x == y)
+TENSOR_SCALAR_AS(EqScalar, also_complex, x == y)
+TENSOR_TENSOR_AS(NeTensor, also_complex, x != y)
+TENSOR_SCALAR_AS(NeScalar, also_complex, x != y)
 TENSOR_TENSOR(GtTensor, x > y)
 TENSOR_SCALAR(GtScalar, x > y)
 TENSOR_TENSOR(GeTensor, x >= y)

@@ -318,38 +318,39 @@ Gradients make_gradients(const Tensor* query, const Tensor* key, const Tensor* v
 using namespace sim;
 
 #define QKV const Tensor *query, const Tensor *key, const Tensor *value
-#define QKV_ROPE                                                                                        \
+#define QKV_ROPE \
   const Tensor *query, const Tensor *query_rope, const Tensor *key, const Tensor *key_rope, const Tensor *value
-#define MASKS const Tensor *pse, const Tensor *, const Tensor *, const Tensor *mask  // position, drop, padding, attention
-#define SAVED const Tensor *, const Tensor *, const Tensor *, const Tensor *  // recomputed: max, sum, softmax, output
+#define MASKS \
+  const Tensor *pse, const Tensor *, const Tensor *, const Tensor *mask   // position, drop, padding, attention
+#define SAVED const Tensor*, const Tensor*, const Tensor*, const Tensor*  // recomputed: max, sum, softmax, output
 #define ENDS const IntArray *query_ends, const IntArray *key_ends
-#define NUMBERS                                                                                                 \
+#define NUMBERS \
   double scale, double keep, int64_t previous, int64_t next, int64_t heads, const char *layout, int64_t, int64_t mode
 #define RESULTS const Tensor *largest, const Tensor *sum, const Tensor *, const Tensor *out
 #define GRADIENTS const Tensor *dq, const Tensor *dk, const Tensor *dv, const Tensor *dpse
 
 // Each has its GetMaxWorkspaceSize, which captures of torch_npu ask before they record (FA3ForwardHandler).
-#define FORWARD(NAME, EXTRA, ...)                                                                              \
-  OPERATOR(NAME, __VA_ARGS__) {                                                                                \
+#define FORWARD(NAME, EXTRA, ...)                                                                                \
+  OPERATOR(NAME, __VA_ARGS__) {                                                                                  \
     Flash f = make_flash(query, key, value, pse, mask, scale, keep, previous, next, heads, layout, mode, EXTRA); \
-    return plan_forward("aclnn" #NAME, size_, executor_, f, largest, sum, out);                                \
-  }                                                                                                            \
-  API int aclnn##NAME##GetMaxWorkspaceSize(__VA_ARGS__, uint64_t* size_, Executor** executor_) {               \
+    return plan_forward("aclnn" #NAME, size_, executor_, f, largest, sum, out);                                  \
+  }                                                                                                              \
+  API int aclnn##NAME##GetMaxWorkspaceSize(__VA_ARGS__, uint64_t* size_, Executor** executor_) {                 \
     Flash f = make_flash(query, key, value, pse, mask, scale, keep, previous, next, heads, layout, mode, EXTRA); \
-    int refused = plan_forward("aclnn" #NAME, size_, executor_, f, largest, sum, out);                         \
+    int refused = plan_forward("aclnn" #NAME, size_, executor_, f, largest, sum, out);                           \
     *size_ = 512; /* as for FusedInferAttentionScore: none is needed, but an empty one would pass for failure */ \
-    return refused;                                                                                            \
+    return refused;                                                                                              \
   }
-#define BACKWARD(NAME, EXTRA, ...)                                                                             \
-  OPERATOR(NAME, __VA_ARGS__) {                                                                                \
+#define BACKWARD(NAME, EXTRA, ...)                                                                               \
+  OPERATOR(NAME, __VA_ARGS__) {                                                                                  \
     Flash f = make_flash(query, key, value, pse, mask, scale, keep, previous, next, heads, layout, mode, EXTRA); \
-    return plan_backward("aclnn" #NAME, size_, executor_, f, dy, make_gradients(dq, dk, dv, dpse, f));         \
-  }                                                                                                            \
-  API int aclnn##NAME##GetMaxWorkspaceSize(__VA_ARGS__, uint64_t* size_, Executor** executor_) {               \
+    return plan_backward("aclnn" #NAME, size_, executor_, f, dy, make_gradients(dq, dk, dv, dpse, f));           \
+  }                                                                                                              \
+  API int aclnn##NAME##GetMaxWorkspaceSize(__VA_ARGS__, uint64_t* size_, Executor** executor_) {                 \
     Flash f = make_flash(query, key, value, pse, mask, scale, keep, previous, next, heads, layout, mode, EXTRA); \
-    int refused = plan_backward("aclnn" #NAME, size_, executor_, f, dy, make_gradients(dq, dk, dv, dpse, f));  \
-    *size_ = 512;                                                                                              \
-    return refused;                                                                                            \
+    int refused = plan_backward("aclnn" #NAME, size_, executor_, f, dy, make_gradients(dq, dk, dv, dpse, f));    \
+    *size_ = 512;                                                                                                \
+    return refused;                                                                                              \
   }
 #define LENGTHS (Extra{query_ends, key_ends})
 #define LENGTHS_AND_LAYOUT (Extra{query_ends, key_ends, softmax_layout})
@@ -363,8 +364,8 @@ FORWARD(FlashAttentionVarLenScoreV5, ALL_EXTRA, QKV_ROPE, MASKS, const Tensor* s
         const IntArray*, const IntArray*, NUMBERS, int64_t, const char* softmax_layout, RESULTS)
 
 BACKWARD(FlashAttentionScoreGrad, (Extra{}), QKV, const Tensor* dy, MASKS, SAVED, const IntArray*, NUMBERS, GRADIENTS)
-BACKWARD(FlashAttentionUnpaddingScoreGrad, LENGTHS, QKV, const Tensor* dy, MASKS, SAVED, const IntArray*, ENDS,
-         NUMBERS, GRADIENTS)
+BACKWARD(FlashAttentionUnpaddingScoreGrad, LENGTHS, QKV, const Tensor* dy, MASKS, SAVED, const IntArray*, ENDS, NUMBERS,
+         GRADIENTS)
 BACKWARD(FlashAttentionUnpaddingScoreGradV4, LENGTHS_AND_LAYOUT, QKV, const Tensor* dy, MASKS, SAVED, const IntArray*,
          ENDS, NUMBERS, GRADIENTS, const char* softmax_layout)
 BACKWARD(FlashAttentionUnpaddingScoreGradV5, ALL_EXTRA, QKV_ROPE, const Tensor* dy, MASKS, SAVED, const Tensor* sink,

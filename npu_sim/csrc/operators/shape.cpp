@@ -7,10 +7,19 @@ using namespace sim;
 
 namespace {
 
+// Elements that only move: as complex numbers too.
+template <class Body>
+void in_number(int dtype, Body body) {
+  if (is_complex(dtype))
+    body(Complex(0));
+  else
+    in_type(is_floating(dtype), body);
+}
+
 // out[i] = in[source(i)], elementwise by row-major index; `source` returns false for a place that keeps `value`.
 template <class Source>
 void gather_elements(const Tensor& in, const Tensor& out, const Scalar& value, Source source) {
-  in_type(is_floating(in.dtype), [&](auto zero) {
+  in_number(in.dtype, [&](auto zero) {
     using T = decltype(zero);
     std::vector<T> x = read<T>(in), y(static_cast<size_t>(out.count()), value.as<T>());
     Shape strides = contiguous_strides(in.shape), index(out.shape.size(), 0), from;
@@ -31,7 +40,7 @@ void gather_elements(const Tensor& in, const Tensor& out, const Scalar& value, S
 const Scalar kZeroScalar{kInt64, 0, 0};
 
 void triangle(const Tensor& in, int64_t diagonal, bool upper, const Tensor& out) {
-  in_type(is_floating(in.dtype), [&](auto zero) {
+  in_number(in.dtype, [&](auto zero) {
     using T = decltype(zero);
     std::vector<T> x = read<T>(in);
     int64_t rows = in.size(-2), columns = in.size(-1);

@@ -145,9 +145,19 @@ T load(const char* address, int dtype) {
       return static_cast<T>(raw_load<uint8_t>(address));
     case kBool:
       return static_cast<T>(raw_load<uint8_t>(address) != 0);
+    case kComplex64:
+      return to_integer_or_float<T>(raw_load<float>(address));
+    case kComplex128:
+      return to_integer_or_float<T>(raw_load<double>(address));
     default:
       return T(0);
   }
+}
+template <>
+Complex load<Complex>(const char* address, int dtype) {
+  if (dtype == kComplex64) return raw_load<std::complex<float>>(address);
+  if (dtype == kComplex128) return raw_load<Complex>(address);
+  return load<double>(address, dtype);
 }
 template double load<double>(const char*, int);
 template int64_t load<int64_t>(const char*, int);
@@ -181,9 +191,21 @@ void store(char* address, int dtype, T value) {
       return raw_store(address, to_integer<uint8_t>(value));
     case kBool:
       return raw_store(address, static_cast<uint8_t>(value != T(0)));
+    case kComplex64:
+      return raw_store(address, std::complex<float>(to_float(static_cast<double>(value)), 0));
+    case kComplex128:
+      return raw_store(address, Complex(static_cast<double>(value), 0));
     default:
       return;
   }
+}
+template <>
+void store<Complex>(char* address, int dtype, Complex value) {
+  if (dtype == kComplex64)
+    return raw_store(address, std::complex<float>(to_float(value.real()), to_float(value.imag())));
+  if (dtype == kComplex128) return raw_store(address, value);
+  if (dtype == kBool) return raw_store(address, static_cast<uint8_t>(value != Complex(0)));
+  store<double>(address, dtype, value.real());
 }
 template void store<double>(char*, int, double);
 template void store<int64_t>(char*, int, int64_t);
@@ -198,6 +220,7 @@ std::vector<T> read(const Tensor& tensor, const Shape& shape) {
 }
 template std::vector<double> read<double>(const Tensor&, const Shape&);
 template std::vector<int64_t> read<int64_t>(const Tensor&, const Shape&);
+template std::vector<Complex> read<Complex>(const Tensor&, const Shape&);
 
 template <class T>
 void write(const Tensor& tensor, const std::vector<T>& values) {
@@ -206,6 +229,7 @@ void write(const Tensor& tensor, const std::vector<T>& values) {
 }
 template void write<double>(const Tensor&, const std::vector<double>&);
 template void write<int64_t>(const Tensor&, const std::vector<int64_t>&);
+template void write<Complex>(const Tensor&, const std::vector<Complex>&);
 
 char* element_address(const Tensor& tensor, int64_t position) {
   int64_t offset = 0;
@@ -267,12 +291,10 @@ API int aclDestroyTensor(const Tensor* tensor) {
 }
 API Scalar* aclCreateScalar(void* value, int dtype) {
   Scalar* scalar = new Scalar;
-  scalar->dtype = is_complex(dtype) ? static_cast<int>(kDouble) : dtype;  // the real part
-  int stored = dtype == kComplex64    ? static_cast<int>(kFloat)
-               : dtype == kComplex128 ? static_cast<int>(kDouble)
-                                      : dtype;
-  scalar->real = load<double>(static_cast<char*>(value), stored);
-  scalar->integer = load<int64_t>(static_cast<char*>(value), stored);
+  scalar->dtype = dtype;
+  scalar->real = load<double>(static_cast<char*>(value), dtype);
+  scalar->integer = load<int64_t>(static_cast<char*>(value), dtype);
+  scalar->imaginary = load<Complex>(static_cast<char*>(value), dtype).imag();
   return scalar;
 }
 API int aclDestroyScalar(const Scalar* scalar) {

@@ -1,5 +1,6 @@
 // Tensors as operators see them (aclTensor and the other aclnn argument types), and element access by dtype.
 #pragma once
+#include <complex>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -31,14 +32,21 @@ struct Tensor {
   std::pair<const char*, const char*> extent() const;
 };
 
+using Complex = std::complex<double>;
+
 struct Scalar {
   int dtype = kFloat;
   double real = 0;
   int64_t integer = 0;
+  double imaginary = 0;
   template <class T>
   T as() const {
-    if (is_floating(dtype)) return static_cast<T>(real);
-    return static_cast<T>(integer);
+    if constexpr (std::is_same_v<T, Complex>)
+      return Complex(as<double>(), imaginary);
+    else if (is_floating(dtype) || is_complex(dtype))
+      return static_cast<T>(real);
+    else
+      return static_cast<T>(integer);
   }
 };
 
@@ -60,7 +68,8 @@ struct ScalarList {
   std::vector<const Scalar*> owned;
 };
 
-// One element as T (double or int64_t). Integers never pass through a double when T is int64_t.
+// One element as T (double, int64_t or Complex). Integers never pass through a double when T is int64_t; a complex
+// element read as a real number is its real part, as CPU torch casts it.
 template <class T>
 T load(const char* address, int dtype);
 template <class T>

@@ -25,6 +25,9 @@ double sign_of(double x) { return std::isnan(x) ? 0 : (x > 0) - (x < 0); }
 int64_t sign_of(int64_t x) { return (x > 0) - (x < 0); }
 double magnitude(double x) { return std::fabs(x); }
 int64_t magnitude(int64_t x) { return x < 0 ? negate(x) : x; }
+double magnitude(Complex x) { return std::abs(x); }
+double log2_of(double x) { return std::log2(x); }
+Complex log2_of(Complex x) { return std::log(x) / M_LN2; }
 double relu(double x) { return x > 0 || std::isnan(x) ? x : 0; }
 int64_t relu(int64_t x) { return x > 0 ? x : 0; }
 double sinc(double x) { return x == 0 ? 1 : std::sin(M_PI * x) / (M_PI * x); }
@@ -60,6 +63,23 @@ double round_to(double x, int64_t decimals) {
   OPERATOR(Inplace##NAME, const Tensor* self) {                                                                       \
     return PLAN(Inplace##NAME, {self}, [a = *self] { apply1(a, a, [](double x) -> double { return EXPRESSION; }); }); \
   }
+// The same for complex input: z is double or Complex, and an integer becomes a double first.
+double real_or_complex(int64_t x) { return static_cast<double>(x); }
+double real_or_complex(double x) { return x; }
+Complex real_or_complex(Complex x) { return x; }
+#define COMPLEX_MATH(NAME, EXPRESSION)                                          \
+  static void NAME##_of(const Tensor& a, const Tensor& o) {                     \
+    apply1(a, o, also_complex([](auto x) {                                      \
+             auto z = real_or_complex(x);                                       \
+             return EXPRESSION;                                                 \
+           }));                                                                 \
+  }                                                                             \
+  OPERATOR(NAME, const Tensor* self, const Tensor* out) {                       \
+    return PLAN(NAME, {self, out}, [a = *self, o = *out] { NAME##_of(a, o); }); \
+  }                                                                             \
+  OPERATOR(Inplace##NAME, const Tensor* self) {                                 \
+    return PLAN(Inplace##NAME, {self}, [a = *self] { NAME##_of(a, a); });       \
+  }
 // Integers stay integers; x is double or int64_t.
 #define UNARY_SAME(NAME, EXPRESSION)                                                                            \
   OPERATOR(NAME, const Tensor* self, const Tensor* out) {                                                       \
@@ -69,32 +89,42 @@ double round_to(double x, int64_t decimals) {
     return PLAN(Inplace##NAME, {self}, [a = *self] { apply1(a, a, [](auto x) { return EXPRESSION; }); });       \
   }
 
+#define COMPLEX_SAME(NAME, EXPRESSION)                                                                     \
+  OPERATOR(NAME, const Tensor* self, const Tensor* out) {                                                  \
+    return PLAN(NAME, {self, out},                                                                         \
+                [a = *self, o = *out] { apply1(a, o, also_complex([](auto x) { return EXPRESSION; })); }); \
+  }                                                                                                        \
+  OPERATOR(Inplace##NAME, const Tensor* self) {                                                            \
+    return PLAN(Inplace##NAME, {self},                                                                     \
+                [a = *self] { apply1(a, a, also_complex([](auto x) { return EXPRESSION; })); });           \
+  }
+
 UNARY_MATH(Acos, std::acos(x))
 UNARY_MATH(Acosh, std::acosh(x))
 UNARY_MATH(Asin, std::asin(x))
 UNARY_MATH(Asinh, std::asinh(x))
 UNARY_MATH(Atan, std::atan(x))
 UNARY_MATH(Atanh, std::atanh(x))
-UNARY_MATH(Cos, std::cos(x))
-UNARY_MATH(Cosh, std::cosh(x))
+COMPLEX_MATH(Cos, std::cos(z))
+COMPLEX_MATH(Cosh, std::cosh(z))
 UNARY_MATH(Erf, std::erf(x))
 UNARY_MATH(Erfc, std::erfc(x))
 UNARY_MATH(Erfinv, erfinv(x))
-UNARY_MATH(Exp, std::exp(x))
+COMPLEX_MATH(Exp, std::exp(z))
 UNARY_MATH(Exp2, std::exp2(x))
 UNARY_MATH(Expm1, std::expm1(x))
-UNARY_MATH(Log, std::log(x))
-UNARY_MATH(Log10, std::log10(x))
+COMPLEX_MATH(Log, std::log(z))
+COMPLEX_MATH(Log10, std::log10(z))
 UNARY_MATH(Log1p, std::log1p(x))
-UNARY_MATH(Log2, std::log2(x))
-UNARY_MATH(Reciprocal, 1 / x)
-UNARY_MATH(Rsqrt, 1 / std::sqrt(x))
+COMPLEX_MATH(Log2, log2_of(z))
+COMPLEX_MATH(Reciprocal, 1.0 / z)
+COMPLEX_MATH(Rsqrt, 1.0 / std::sqrt(z))
 UNARY_MATH(Sigmoid, sigmoid(x))
-UNARY_MATH(Sin, std::sin(x))
+COMPLEX_MATH(Sin, std::sin(z))
 UNARY_MATH(Sinc, sinc(x))
-UNARY_MATH(Sinh, std::sinh(x))
-UNARY_MATH(Sqrt, std::sqrt(x))
-UNARY_MATH(Tan, std::tan(x))
+COMPLEX_MATH(Sinh, std::sinh(z))
+COMPLEX_MATH(Sqrt, std::sqrt(z))
+COMPLEX_MATH(Tan, std::tan(z))
 UNARY_MATH(Tanh, std::tanh(x))
 UNARY_MATH(Silu, x* sigmoid(x))
 UNARY_MATH(Gelu, gelu(x))
@@ -104,10 +134,10 @@ UNARY_MATH(Hardswish, x* std::clamp(x + 3, 0.0, 6.0) / 6)
 UNARY_MATH(Hardsigmoid, std::clamp(x + 3, 0.0, 6.0) / 6)
 UNARY_MATH(Selu, 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * std::expm1(x)))
 UNARY_MATH(Frac, x - std::trunc(x))
-UNARY_SAME(Abs, magnitude(x))
+COMPLEX_SAME(Abs, magnitude(x))
 UNARY_SAME(Ceil, ceil_of(x))
 UNARY_SAME(Floor, floor_of(x))
-UNARY_SAME(Neg, negate(x))
+COMPLEX_SAME(Neg, negate(x))
 UNARY_SAME(Relu, relu(x))
 UNARY_SAME(Round, round_even(x))
 UNARY_SAME(Sign, sign_of(x))
@@ -196,7 +226,7 @@ void copy_elements(const Tensor& from, const Tensor& to) {
     });
     return;
   }
-  apply1(from, to, [](auto x) { return x; });
+  apply1(from, to, also_complex([](auto x) { return x; }));
 }
 
 }  // namespace sim

@@ -1,0 +1,25 @@
+"""Open what a folder holds only when it is a regular file: opening a pipe or a device could wait for ever."""
+
+from __future__ import annotations
+
+import errno
+import stat
+from pathlib import Path
+from typing import IO
+
+
+def open_plain(path: Path) -> IO[bytes]:
+    """Open a regular file for reading.
+
+    Raises:
+        OSError: it is not there, cannot be read, or is a folder, pipe, socket or device.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return path.open("rb")
+
+
+def read_plain(path: Path, limit: int) -> bytes:
+    """Read at most the first `limit` bytes of a regular file; OSError as for open_plain."""
+    with open_plain(path) as source:
+        return source.read(limit)
