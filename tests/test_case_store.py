@@ -590,7 +590,7 @@ def test_a_pipe_in_a_files_place_blocks_nobody(name: str, tmp_path: Path) -> Non
         with pytest.raises(cli.CommandError, match="nothing was recorded"):
             append_case(tmp_path, make_case(2))
     else:
-        assert any("not a plain file" in problem for problem in problems(tmp_path))
+        assert any("not a regular file" in problem for problem in problems(tmp_path))
 
 
 def test_one_broken_case_file_is_reported_by_line_and_the_rest_works(tmp_path: Path) -> None:
