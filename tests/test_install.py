@@ -1074,7 +1074,11 @@ def test_an_older_python_gets_a_sentence():
 # ---- this repository -----------------------------------------------------------------------------------------------
 
 # What lies at the top of the repository and is not copied, on purpose: a new part must be put into one of the lists.
-NOT_COPIED = {".ci", ".gitignore", ".gitattributes", ".github", "Makefile", "pyproject.toml", "tools", "tests", "evals"}
+# The plugin manifests go into releases only: in a skill folder they would put a prefix before the skills' names on Codex.
+NOT_COPIED = {
+    *(".ci", ".gitignore", ".gitattributes", ".github", "Makefile", "pyproject.toml"),
+    *("tools", "tests", "evals", "docs", ".claude-plugin"),
+}
 
 
 def test_every_part_of_this_repository_is_declared_copied_or_not():

@@ -56,8 +56,8 @@ def packed_files(root: Path) -> list[str]:
 
 def git_paths(root: Path, *command: str) -> set[str]:
     """Return the paths, from the root, that a git command lists."""
-    git = ["git", "-c", "core.fileMode=false", *command, "-z"]
-    listed = subprocess.run(git, cwd=root, capture_output=True, check=True).stdout
+    call = ["git", "-c", "core.fileMode=false", *command, "-z"]
+    listed = subprocess.run(call, cwd=root, capture_output=True, check=True).stdout
     return set(listed.decode("utf-8").split("\0"))
 
 
