@@ -225,7 +225,7 @@ TOOLS: tuple[Tool, ...] = (
         ),
         "npu-graph/source/1",
         _locate_source,
-        summaries.generic,
+        summaries.source,
     ),
     Tool(
         "npu_graph_lint_capture",
