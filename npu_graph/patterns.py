@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
@@ -69,6 +70,10 @@ _SPECIFIC_STEP, _SPECIFIC_MOST = 0.02, 0.06
 # below the threshold of a candidate: measured on new reports, a single word suggested the wrong pattern.
 _HINT_BASE, _HINT_STEP, _HINT_SHARE, _HINT_MOST = 0.05, 0.16, 0.08, 0.65
 MAX_EVIDENCE = 4
+# How many places of one expression are looked at for one outside a bare question.
+MAX_QUESTIONS = 4
+# In the title of a pattern that says no more than what is wrong.
+OPEN_CAUSE = "cause not established"
 # A line that quotes an error text and does not report one: a manual, a denial, a commit, a passed test, a comment.
 _QUOTED = re.compile(
     r"\b(?:faq|docs?|documentation|manual|readme|wiki|guide|changelog|release notes?) (?:says?|states?|mentions?|:)"
@@ -265,7 +270,13 @@ def match_patterns(
         for match in (_match_one(pattern, searcher, lowered_primary, echo_lines) for pattern in patterns)
         if match is not None
     ]
-    return sorted(matches, key=lambda match: (-match.score, match.pattern.id))
+    return sorted(matches, key=_rank)
+
+
+def _rank(match: Match) -> tuple[bool, float, str]:
+    """Best first; what names no cause of its own stands behind every candidate that does."""
+    is_open = match.score < KNOWN_FROM and OPEN_CAUSE in match.pattern.title
+    return is_open, -match.score, match.pattern.id
 
 
 def search_patterns(patterns: Sequence[Pattern], words: str, limit: int = 5) -> list[Pattern]:
@@ -306,7 +317,7 @@ class _Searcher:
         literals = needed_literals(expression)
         if literals and not any(literal in self.lowered for literal in literals):
             return None
-        found = re.search(expression, self.lowered, re.ASCII)
+        found = self._first(expression)
         if found is None:
             return None
         start = self._text.rfind("\n", 0, found.start()) + 1
@@ -315,6 +326,17 @@ class _Searcher:
         row = self._text.count("\n", 0, start)
         line = self._line_of[row] if row < len(self._line_of) else 0
         return line, self._text[start:end], self.lowered[start:end]
+
+    def _first(self, expression: str) -> re.Match[str] | None:
+        """Return the first match, but one in a bare question ("what is wrong here?") only when there is no other."""
+        tried = itertools.islice(re.finditer(expression, self.lowered, re.ASCII), MAX_QUESTIONS)
+        first = None
+        for found in tried:
+            first = first or found
+            line = self.lowered[self.lowered.rfind("\n", 0, found.start()) + 1 :].split("\n", 1)[0].rstrip()
+            if not line.endswith(("?", "？")):
+                return found
+        return first
 
 
 def _match_one(pattern: Pattern, searcher: _Searcher, primary: str, echo_lines: set[str]) -> Match | None:

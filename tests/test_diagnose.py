@@ -100,7 +100,7 @@ class TestTheIronLaw:
 
     def test_each_missing_item_says_why_and_how(self, diagnose_text: Diagnose) -> None:
         missing = diagnose_text(self.VAGUE)["missing"]
-        assert {"versions of torch, torch_npu and CANN"} <= {item["item"] for item in missing}
+        assert {"version of torch, torch_npu, CANN"} <= {item["item"] for item in missing}
         for item in missing:
             assert item["why"]
             assert item["how"]

@@ -29,8 +29,7 @@ from typing import Any, NamedTuple, Sequence
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import call_chains
-import source_tree
+from source_lookup import call_chains, source_tree
 
 from npu_graph import bundle, cli
 from npu_graph.diagnosis.environment import find_environment
@@ -344,7 +343,7 @@ def render_answer(record: dict[str, Any], zh: bool, mark: Any) -> str:
         elif result["status"] == OTHER_RELEASE and result["releases_with_this_line"]:
             lines.append("  " + WORDS["other"][zh].format(", ".join(result["releases_with_this_line"][:8])))
         for match in result["matches"]:
-            lines += _match_lines(match, zh, mark)
+            lines += _match_lines(match, zh, mark, bool(release["value"]))
         if result["more"]:
             lines.append("  " + WORDS["more"][zh].format(result["more"]))
         lines += call_chains.render(result["chains"], zh, mark)
@@ -365,7 +364,7 @@ def _inference_lines(release: dict[str, Any], zh: bool) -> list[str]:
     return lines
 
 
-def _match_lines(match: dict[str, Any], zh: bool, mark: Any) -> list[str]:
+def _match_lines(match: dict[str, Any], zh: bool, mark: Any, release_known: bool) -> list[str]:
     at = match["line"] or ("/".join(map(str, match["lines"])) if match["lines"] else None)
     place = f"{match['repo']} {match['file']}" + (f":{at}" if at else "") + f"  {match['function']}"
     lines = [f"  {mark(place)}"]
@@ -373,7 +372,8 @@ def _match_lines(match: dict[str, Any], zh: bool, mark: Any) -> list[str]:
         lines.append("    " + WORDS["near"][zh].format(match["near"]))
     if at is None:
         table = list(match["lines_by_release"].items())[-MAX_RELEASES_SHOWN:]
-        lines.append(f"    {WORDS['line'][zh]}: " + ", ".join(f"{name} {line}" for name, line in table))
+        label = WORDS["not_there"][zh] if release_known else f"{WORDS['line'][zh]}:"
+        lines.append(f"    {label} " + ", ".join(f"{name} {line}" for name, line in table))
     lines.append(f"    {match['kind']}: {mark(match['message'][:300])}")
     meaning = match["meaning"]["zh" if zh else "en"]
     if meaning:

@@ -4,13 +4,14 @@
 Usage: lookup_variable.py NAME [NAME ...] [--output text|json|md] [--lang en|zh]
 
 Reads data/variables.tsv. A name that no release reads is said to be so, with the real one; an unknown
-name lists near ones.
+name lists near ones, and the patterns that name it.
 Exit codes: 0 every name is a real variable, 1 at least one is not, 2 wrong usage, 5 internal error.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from pathlib import Path
 from typing import Any, Sequence
@@ -20,11 +21,15 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 from health.tables import read_table
 
-from npu_graph import cli
+from npu_graph import bundle, cli
+from npu_graph.patterns import load_patterns
 
 SCHEMA = "npu-graph/variables/1"
 MAX_NAMES = 50
 MAX_LENGTH = 200
+MAX_NAMED = 8
+# Shorter words stand in many sentences without being a variable.
+SHORTEST_NAME = 5
 # The kind of a row whose name is in circulation and is read by no release.
 ABSENT = "absent"
 EXAMPLES = (
@@ -42,6 +47,7 @@ WORDS = {
         "absent": "exists in no source",
         "unknown": "not in the table",
         "near": "near",
+        "named_in": "named in patterns (kb.py show ID)",
     },
     "zh": {
         "effect": "作用",
@@ -53,6 +59,7 @@ WORDS = {
         "absent": "任何源码中都不存在",
         "unknown": "不在表中",
         "near": "相近",
+        "named_in": "以下模式提到它（kb.py show ID）",
     },
 }
 
@@ -63,8 +70,20 @@ def look_up(name: str, rows: Sequence[dict[str, str]]) -> dict[str, Any]:
     row = next((row for row in rows if row["name"].upper() == bare.upper()), None)
     if row is None:
         names = [row["name"] for row in rows if row["kind"] != ABSENT]
-        return {"query": bare, "status": "unknown", "near": difflib.get_close_matches(bare.upper(), names, 5, 0.6)}
+        near = difflib.get_close_matches(bare.upper(), names, 5, 0.6)
+        return {"query": bare, "status": "unknown", "near": near, "named_in": find_in_patterns(bare)}
     return {"query": bare, "status": "absent" if row["kind"] == ABSENT else "real", **row}
+
+
+def find_in_patterns(name: str) -> list[str]:
+    """Return the ids of the patterns that name a variable: a framework's own often stand there and in no table."""
+    if len(name) < SHORTEST_NAME:
+        return []
+    whole = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])", re.IGNORECASE)
+    patterns = load_patterns(bundle.knowledge_folders()).patterns
+    return [pattern.id for pattern in patterns if any(whole.search(text) for text in pattern.fields.values())][
+        :MAX_NAMED
+    ]
 
 
 def render(answer: dict[str, Any], language: str, markdown: bool) -> str:
@@ -75,6 +94,8 @@ def render(answer: dict[str, Any], language: str, markdown: bool) -> str:
     if answer["status"] == "unknown":
         if answer["near"]:
             rows.append(f"  {words['near']}: {', '.join(answer['near'])}")
+        if answer["named_in"]:
+            rows.append(f"  {words['named_in']}: {', '.join(answer['named_in'])}")
         return "\n".join(rows)
     effect = (answer["effect_zh"] if language == "zh" else "") or answer["effect"]
     rows.append(f"  {words['effect']}: {effect}")

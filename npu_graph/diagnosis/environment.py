@@ -38,6 +38,7 @@ _FRAMEWORKS = (
     ("vllm", re.compile(r"\bvllm\b|EngineCore", re.IGNORECASE)),
     ("speculators", re.compile(r"\bspeculators\b")),
 )
+_INSTALLS = re.compile(r"\b(?:pip3?|conda|uv)\b.{0,40}\b(?:install|add)\b", re.IGNORECASE)
 # Variables whose value bears on capture; only `NAME=value` counts, so a sentence that names one does not set it.
 # torch_npu's own error text ends with advice to set ASCEND_LAUNCH_BLOCKING=1: that is not a setting either.
 _VARIABLE = re.compile(
@@ -51,7 +52,7 @@ def find_environment(text: str) -> dict[str, Any]:
     """Return the record's `environment`: what the report says, None where it says nothing."""
     environment: dict[str, Any] = dict.fromkeys(("torch", "torch_npu", "cann", "driver", "soc", "python"))
     for key, expression in _VERSIONS:
-        found = expression.search(text)
+        found = next((item for item in expression.finditer(text) if not _is_command(text, item.start())), None)
         if found:
             environment[key] = found.group(1).rstrip(".")
     soc = _SOC.search(text)
@@ -59,6 +60,11 @@ def find_environment(text: str) -> dict[str, Any]:
     environment["framework"] = _find_framework(text)
     environment["variables"] = {name: value.rstrip(",;.") for name, value in _VARIABLE.findall(text)}
     return environment
+
+
+def _is_command(text: str, position: int) -> bool:
+    """Say whether the place stands in a command that installs: what is to be installed is not what ran."""
+    return _INSTALLS.search(text, text.rfind("\n", 0, position) + 1, position) is not None
 
 
 def find_releases(

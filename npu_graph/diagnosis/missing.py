@@ -29,7 +29,7 @@ ITEMS = {
         ),
         Item(
             "versions",
-            ("versions of torch, torch_npu and CANN", "torch、torch_npu 与 CANN 的版本"),
+            ("version of {absent}", "{absent} 的版本"),
             ("checks, texts and source lines differ by release", "不同版本的检查、报错文本和源码行号不同"),
             "pip list | grep -iE 'torch|vllm|sglang'; cat /usr/local/Ascend/ascend-toolkit/latest/*/ascend_toolkit_install.info; npu-smi info",
         ),
@@ -74,6 +74,8 @@ ITEMS = {
 
 # Whole words: "install", "changed" and "exchange" hold the letters too.
 _HANGS = re.compile(r"\bhang(?:s|ing)?\b|\bhung\b|\bstuck\b|deadlock|卡|hang住")
+# Nothing fails there, so there is no stack to send.
+_WITHOUT_STACK = frozenset(("accuracy", "performance"))
 _BY_STAGE = {
     "accuracy": ("comparison", "versions", "graph_mode"),
     "performance": ("profile", "versions", "graph_mode"),
@@ -97,15 +99,29 @@ def find_missing(
     wanted: list[str] = list(_BY_STAGE.get(stage, ())) if not decisive else []
     if not decisive and _HANGS.search(low):
         wanted.append("rank_stacks")
-    if not decisive and (primary is None or not primary.frames):
+    if not decisive and (stage not in _WITHOUT_STACK if primary is None else not primary.frames):
         wanted.append("full_stack")
-    if not (environment["torch_npu"] and environment["cann"]):
+    absent = _absent_versions(environment)
+    if absent:
         wanted.append("versions")
     if not decisive and not GRAPH_WORDS.search(low):
         wanted.append("graph_mode")
     if not decisive and not _has_reproduction(low):
         wanted.append("minimal_script")
-    return [ITEMS[name] for name in dict.fromkeys(wanted)]
+    items = [ITEMS[name] for name in dict.fromkeys(wanted)]
+    return [_named(item, ", ".join(absent)) if item.name == "versions" else item for item in items]
+
+
+def _absent_versions(environment: dict[str, Any]) -> list[str]:
+    """Return the versions that the report does not state; torch_npu's says which torch it needs."""
+    named = (("torch_npu", "torch_npu"), ("CANN", "cann"))
+    absent = [name for name, key in named if not environment[key]]
+    return ["torch", *absent] if "torch_npu" in absent and not environment["torch"] else absent
+
+
+def _named(item: Item, absent: str) -> Item:
+    english, chinese = item.label
+    return item._replace(label=(english.format(absent=absent), chinese.format(absent=absent)))
 
 
 def as_records(items: Sequence[Item], language: str) -> list[dict[str, str]]:

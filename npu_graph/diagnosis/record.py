@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from npu_graph import bundle
+from npu_graph.case_format import Case
 from npu_graph.cases import SIMILAR_FROM, similar_cases
 from npu_graph.cli import InputText
 from npu_graph.codes import CodeBook
@@ -28,7 +29,7 @@ from npu_graph.diagnosis.reading import Report, read_report
 from npu_graph.diagnosis.report import compose_report
 from npu_graph.diagnosis.tracebacks import find_exceptions
 from npu_graph.patterns import CANDIDATE_FROM, KNOWN_FROM, Evidence, Match, load_patterns, match_patterns
-from npu_graph.source_map import SourceMap, find_places
+from npu_graph.source_map import POSSIBLE, SourceMap, find_places
 
 SCHEMA = "npu-graph/diagnosis/1"
 MAX_PATTERNS = 5
@@ -41,6 +42,9 @@ MAX_CODES = 20
 _CHINESE_SHARE = 0.02
 _CHINESE_LINE = 0.4
 EDGE_LINES = 3
+# What the team found then saves the reader a second command; a long one is read with kb.py show.
+_TOLD_OF_CASE = ("direct_cause", "fix_now", "fix_for_good", "sources")
+MAX_CASE_TEXT = 400
 
 
 def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[Path] | None = None) -> dict[str, Any]:
@@ -106,7 +110,7 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
         "error_codes": _code_records(codes, cause, CodeBook.load(knowledge)),
         "patterns": [_pattern_record(match, language) for match in matches],
         "cases": _case_records(text, codes, primary, knowledge),
-        "anchors": find_anchors(primary, sites, pattern, environment["torch_npu"], source_map, releases),
+        "anchors": find_anchors(primary, sites, pattern, _version_of_lines(environment), source_map, releases),
         "environment": environment,
         "missing": as_records(missing, language),
         "report": {},
@@ -114,6 +118,15 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
     }
     record["report"] = compose_report(record, pattern, [match.pattern for match in matches], language)
     return record
+
+
+def _version_of_lines(environment: dict[str, Any]) -> str | None:
+    """Return the version that the stack's line numbers belong to: the stated one, else the one the lines point to."""
+    inferred = environment["torch_npu_inferred"]
+    if environment["torch_npu"] or not inferred or inferred["sure"] == POSSIBLE:
+        stated: str | None = environment["torch_npu"]
+        return stated
+    return inferred["value"] or None
 
 
 def detect_language(text: str) -> str:
@@ -254,6 +267,9 @@ def _case_records(
 ) -> list[dict[str, Any]]:
     functions = [frame.function for frame in primary.frames[-8:]] if primary is not None else []
     found = similar_cases(text, [item.code for item in codes], functions, knowledge, limit=MAX_CASES)
-    return [
-        {"id": case.id, "title": case.title, "score": round(score, 2)} for case, score in found if score >= SIMILAR_FROM
-    ]
+    return [_case_record(case, score) for case, score in found if score >= SIMILAR_FROM]
+
+
+def _case_record(case: Case, score: float) -> dict[str, Any]:
+    told = {name: getattr(case, name)[:MAX_CASE_TEXT] for name in _TOLD_OF_CASE}
+    return {"id": case.id, "title": case.title, "score": round(score, 2), "status": case.status, **told}

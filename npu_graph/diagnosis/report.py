@@ -6,6 +6,8 @@ from typing import Any, Sequence
 
 from npu_graph.patterns import Pattern
 
+_SHOWN_VERSIONS = ("torch", "torch_npu", "cann", "driver", "soc")
+
 _WORDS = {
     "en": {
         "verdict": {
@@ -42,7 +44,17 @@ _WORDS = {
         "Set aside": "Set aside (consequences, not causes)",
         "Codes": "Codes",
         "Patterns": "Patterns",
+        "Read as": "Environment read from the report",
+        "Release": "torch_npu release by the stack's lines",
+        "sure": {"certain": "certain", "likely": "likely", "possible": "possible"},
+        "against": "this contradicts the version that the report states",
         "Cases": "Similar recorded cases",
+        "Of case": {
+            "direct_cause": "its cause",
+            "fix_now": "its fix now",
+            "fix_for_good": "its fix for good",
+            "sources": "its source",
+        },
         "Read on": "Read on in the source",
         "Missing": "Missing (please send)",
         "Now": "Now",
@@ -51,6 +63,7 @@ _WORDS = {
         "Confirm": "confirm",
         "Evidence": "evidence",
         "no_fix": "No fix is proposed before the layer is located. Send what is listed as missing, or confirm a candidate.",
+        "no_fix_here": "Graph mode needs no fix for what the report shows.",
         "no_verify": "First confirm the cause: {first}",
         "no_failure": "The report holds no error text; what follows rests on its words alone.",
         "confidence": "confidence",
@@ -99,7 +112,17 @@ _WORDS = {
         "Set aside": "已排除（连带报错，不是原因）",
         "Codes": "错误码",
         "Patterns": "模式",
+        "Read as": "从报告中读到的环境",
+        "Release": "由堆栈行号推断的 torch_npu 发行版",
+        "sure": {"certain": "确定", "likely": "很可能", "possible": "可能"},
+        "against": "与报告给出的版本矛盾",
         "Cases": "相似的历史案例",
+        "Of case": {
+            "direct_cause": "该案例的原因",
+            "fix_now": "该案例的临时措施",
+            "fix_for_good": "该案例的根本修复",
+            "sources": "该案例的来源",
+        },
         "Read on": "对应源码位置",
         "Missing": "缺少的材料（请补充）",
         "Now": "临时措施",
@@ -108,6 +131,7 @@ _WORDS = {
         "Confirm": "确认方法",
         "Evidence": "依据",
         "no_fix": "在定位到层级之前不给出修复方案。请补充下面列出的材料，或先确认某个候选。",
+        "no_fix_here": "就报告所示内容，图模式无需修复。",
         "no_verify": "先确认原因：{first}",
         "no_failure": "报告中没有报错文本，以下判断仅依据文字描述。",
         "confidence": "置信度",
@@ -199,7 +223,7 @@ def _render(record: dict[str, Any], heading: Any, mark: Any) -> str:
         )
         out += [f"- {words[key]}{words[':']}{value}" for key, value in rows if value]
     else:
-        out.append(words["no_fix"])
+        out.append(words["no_fix_here" if record["verdict"] == "not_graph" else "no_fix"])
     out += _missing(record, words, mark)
     if report["verify"]:
         out.append(heading(words["verify"]).rstrip("\n"))
@@ -223,6 +247,19 @@ def _located(record: dict[str, Any], words: dict[str, Any], mark: Any) -> list[s
     rows += [
         f"  - {words['Evidence']}, {words['line']} {line}{words[':']}{mark(shown[line])}" for line in sorted(shown)[:4]
     ]
+    rows += _environment(record["environment"], words, mark)
+    return rows
+
+
+def _environment(environment: dict[str, Any], words: dict[str, Any], mark: Any) -> list[str]:
+    """Return what was taken for the user's versions, so that a wrong reading is seen, and the release of the lines."""
+    stated = [f"{name} {environment[name]}" for name in _SHOWN_VERSIONS if environment[name]]
+    rows = [f"- {words['Read as']}{words[':']}{mark('; '.join(stated))}"] if stated else []
+    inferred = environment["torch_npu_inferred"]
+    if inferred and inferred["value"]:
+        said = [words["sure"][inferred["sure"]], *([words["against"]] if inferred["contradicts"] else [])]
+        places = mark("; ".join(inferred["from"][:3]))
+        rows.append(f"- {words['Release']}{words[':']}{inferred['value']} ({', '.join(said)}){words[':']}{places}")
     return rows
 
 
@@ -253,9 +290,14 @@ def _cause_details(record: dict[str, Any], words: dict[str, Any], mark: Any) -> 
             f"  - {item['code']} {item['symbol']} ({item['role']}): {item['meaning']}"
             for item in record["error_codes"][:8]
         ]
-    rows += [
-        f"- {words['Cases']}{words[':']}{item['id']} {item['title']} ({item['score']:.2f})" for item in record["cases"]
-    ]
+    for item in record["cases"]:
+        rows.append(f"- {words['Cases']}{words[':']}{item['id']} {item['title']} ({item['score']:.2f})")
+        if item is record["cases"][0]:
+            rows += [
+                f"  - {words['Of case'][name]}{words[':']}{mark(' '.join(item[name].split()))}"
+                for name in ("direct_cause", "fix_now", "fix_for_good", "sources")
+                if item[name]
+            ]
     return rows
 
 

@@ -10,12 +10,11 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
-import source_tree
-
 from npu_graph import cli
 from npu_graph.source_map import Release, Row, SourceMap
+from source_lookup import source_tree
 
-DATA = Path(__file__).resolve().parents[1] / "data" / "call_chains.tsv"
+DATA = Path(__file__).resolve().parents[2] / "data" / "call_chains.tsv"
 # CANN's lines are those of this public commit; a binary installation of CANN shows no lines.
 CANN, CANN_SOURCE = "CANN", "hicann/runtime@681ef7610"
 MAX_NEAREST = 5

@@ -1,0 +1,115 @@
+"""What the printed report tells besides the verdict: versions as read, the release of the lines, the best similar case."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import pytest
+from support import ROOT
+
+from npu_graph.diagnosis.report import render_markdown, render_text
+
+Diagnose = Callable[..., "dict[str, Any]"]
+EXAMPLE = (ROOT / "graph-mode-diagnostics/examples/default_stream.txt").read_text(encoding="utf-8")
+# Function and line as torch_npu 7.2.0 has them, and no version in words.
+UPDATE_STACK = """\
+  File "/srv/site-packages/torch_npu/npu/graphs.py", line 243, in update
+    self.graph_dispatch_mode.update_capture_record(cpu_update_input)
+  File "/srv/site-packages/torch_npu/npu/graphs.py", line 117, in update_capture_record
+    graph_task_update_end(self.update_stream)
+RuntimeError: graph_task_update_end:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:48 NPU function error: \
+c10_npu::acl::AclmdlRICaptureTaskUpdateEnd(stream), error code is 507000
+"""
+SLEEP = (
+    "Sleep mode with the second model runner and ACL graph: after sleep() and wake_up() the outputs are wrong; "
+    "with enable_sleep_mode_extra_cleanup the worker stops with AttributeError: use_aclgraph"
+)
+
+
+class TestVersions:
+    def test_the_release_of_the_lines_is_said_with_its_evidence_and_marks_the_anchors(
+        self, diagnose_text: Diagnose
+    ) -> None:
+        record = diagnose_text(UPDATE_STACK)
+        text = render_text(record)
+        assert "torch_npu release by the stack's lines: 7.2.0 (likely)" in text
+        assert "graphs.py:117 update_capture_record (Ascend/pytorch @ 7.2.0)" in text
+
+    def test_what_is_to_be_installed_is_not_what_ran(self, diagnose_text: Diagnose) -> None:
+        record = diagnose_text(f"{UPDATE_STACK}WARNING run `pip install torch_npu==9.9.9` first\n")
+        assert record["environment"]["torch_npu"] is None
+        assert "9.9.9" not in render_text(record)
+
+    def test_a_pip_list_is_what_ran(self, diagnose_text: Diagnose) -> None:
+        assert diagnose_text(f"{UPDATE_STACK}torch_npu==2.7.1\n")["environment"]["torch_npu"] == "2.7.1"
+
+    def test_the_versions_as_read_are_shown(self, diagnose_text: Diagnose) -> None:
+        assert "torch_npu 2.10.0" in render_text(diagnose_text(EXAMPLE))
+
+    @pytest.mark.parametrize(
+        ("stated", "asked"),
+        [
+            ("torch_npu 2.10.0", "version of CANN"),
+            ("CANN 8.5.0", "version of torch, torch_npu"),
+            ("torch 2.10.0, CANN 8.5.0", "version of torch_npu"),
+            ("torch_npu 2.10.0, CANN 8.5.0", None),
+        ],
+    )
+    def test_only_the_versions_that_are_absent_are_asked_for(
+        self, diagnose_text: Diagnose, stated: str, asked: str | None
+    ) -> None:
+        missing = [item["item"] for item in diagnose_text(f"{stated}\n{UPDATE_STACK}")["missing"]]
+        assert [item for item in missing if item.startswith("version of")] == ([asked] if asked else [])
+
+
+class TestTheBestSimilarCase:
+    def test_its_cause_and_fix_stand_in_the_report(self, diagnose_text: Diagnose) -> None:
+        text = (ROOT / "knowledge/cases/C-20261130-d73b45e096.md").read_text(encoding="utf-8")
+        symptom = text.split("```text\n")[1].split("```")[0]
+        record = diagnose_text(symptom)
+        assert record["cases"][0]["id"] == "C-20261130-d73b45e096"
+        assert record["cases"][0]["direct_cause"] and record["cases"][0]["status"]
+        assert f"its cause: `{record['cases'][0]['direct_cause']}`" in render_markdown(record)
+
+    def test_its_text_cannot_become_structure(self, diagnose_text: Diagnose) -> None:
+        record = diagnose_text(EXAMPLE)
+        hostile = "ok\n## 3. Fix\n`rm -rf /` now"
+        record["cases"] = [
+            {"id": "C-1", "title": "t", "score": 0.9, "status": "confirmed", "direct_cause": hostile, "fix_now": "",
+             "fix_for_good": "", "sources": ""}
+        ]  # fmt: skip
+        lines = render_markdown(record).splitlines()
+        assert lines.count("## 3. Fix") == 1
+        assert any(line.endswith("``ok ## 3. Fix `rm -rf /` now``") for line in lines)
+
+
+class TestWords:
+    def test_wrong_output_asks_for_no_stack(self, diagnose_text: Diagnose) -> None:
+        record = diagnose_text(
+            "Output is garbled in graph mode only, after a large batch the small one is wrong. Eager is right."
+        )
+        assert record["stage"]["value"] == "accuracy"
+        assert not any("stack" in item["item"] for item in record["missing"])
+
+    def test_what_is_no_graph_problem_is_not_told_to_locate_a_layer(self, diagnose_text: Diagnose) -> None:
+        text = (
+            "WARNING CUDAGraphMode.FULL is not supported with AscendMLABackend backend "
+            "(support: AttentionCGSupport.UNIFORM_BATCH); setting cudagraph_mode=FULL_DECODE_ONLY"
+        )
+        record = diagnose_text(text)
+        assert record["verdict"] == "not_graph"
+        assert "before the layer is located" not in render_text(record)
+        assert "needs no fix" in render_text(record)
+
+    def test_the_users_question_is_no_evidence_where_a_log_line_is(self, diagnose_text: Diagnose) -> None:
+        record = diagnose_text(f"Why is the output wrong after wake_up, what do I do?\n{SLEEP}\n")
+        lines = [item["line"] for pattern in record["patterns"][:1] for item in pattern["evidence"]]
+        assert lines and 1 not in lines
+
+    def test_a_pattern_that_names_no_cause_stands_behind_those_that_do(self, diagnose_text: Diagnose) -> None:
+        record = diagnose_text(
+            "310P, FULL_DECODE_ONLY: garbled output only in graph mode, at the step after a request has finished and the "
+            "batch is condensed. Eager is right, no error."
+        )
+        ids = [item["id"] for item in record["patterns"]]
+        assert "P-ACC-012" in ids and ids[0] != "P-ACC-012"
