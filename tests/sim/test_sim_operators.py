@@ -62,7 +62,7 @@ def test_an_argument_that_is_not_simulated_is_named(simulator) -> None:
 
 
 @pytest.mark.skipif(
-    os.environ.get("NPU_SIM_SANITIZE") != "1", reason="set NPU_SIM_SANITIZE=1: another build, about three minutes"
+    os.environ.get("NPU_SIM_SANITIZE") != "1", reason="set NPU_SIM_SANITIZE=1, as make sim-asan does: another build"
 )
 @pytest.mark.timeout(3000)
 def test_the_operators_are_clean_under_sanitizers(simulator) -> None:

@@ -57,6 +57,7 @@ std::string Flash::unsupported() const {
   if (refused_argument) return "a sink or a rope tensor is not simulated: their formula is not in the public pages";
   // The order of the bits in the dropout mask is not public.
   if (keep != 1) return "keep_prob other than 1 is not simulated";
+  // Modes of the page: 5 and 6 take the prefix, 7 and 8 are for a sequence that was cut outside; none is computed here.
   if (sparse_mode < 0 || sparse_mode > 4) return "sparse_mode " + std::to_string(sparse_mode) + " is not simulated";
   if (!is_floating(query.dtype)) return "quantised attention is not simulated";
   // Other shapes are the compressed alibi encodings.
