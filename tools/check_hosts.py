@@ -4,8 +4,8 @@
 Usage: check_hosts.py [--install] [--check] [--folder DIR]
 
 Needs no account: Claude Code talks to a stand-in for the model's API on loopback, Codex prints what its model would
-be shown. The programs lie in .npm-hosts/; --install gets them from npm (about 1 GB). Everything else happens in
-throw-away folders. --check prints the results and writes nothing.
+be shown. The programs lie in .npm-hosts/; --install gets them from npm (about 1 GB) and checks nothing. Everything else
+happens in throw-away folders. --check prints the results and writes nothing.
 
 Exit codes: 0 all as expected, 1 something is not, 2 wrong usage, 4 the programs are absent.
 """
@@ -93,7 +93,7 @@ def cell(text: str) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--install", action="store_true", help="install the programs from npm first")
+    parser.add_argument("--install", action="store_true", help="install the programs from npm, and check nothing")
     parser.add_argument("--check", action="store_true", help="print the results, write nothing")
     parser.add_argument(
         "--folder", type=Path, default=DEFAULT_FOLDER, help="where the programs are (default: .npm-hosts)"
@@ -105,8 +105,10 @@ def main(argv: list[str] | None = None) -> int:
         print(f"check_hosts.py: error: {error}", file=sys.stderr)
         return 4
     if programs is None:
-        print(f"check_hosts.py: error: no programs in {options.folder}; use --install", file=sys.stderr)
+        print(f"check_hosts.py: error: no programs in {options.folder}; run it with --install first", file=sys.stderr)
         return 4
+    if options.install:
+        return 0
     results = list(run_checks(programs))
     for item in results:
         print(f"{'ok  ' if item.ok else 'FAIL'} {item.host} | {item.way} | {item.expected} | {cell(item.seen)}")

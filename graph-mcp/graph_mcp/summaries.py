@@ -6,6 +6,9 @@ from typing import Any
 
 MAX_SUMMARY = 8000
 SHOWN_ITEMS = 5
+# A group of health checks holds up to ten; without them a group says FAIL and not what failed.
+SHOWN_NESTED = 12
+MAX_INDENT = 4
 
 
 def diagnosis(record: dict[str, Any]) -> str:
@@ -47,18 +50,51 @@ def record(answer: dict[str, Any]) -> str:
     return _lines(f"{key}: {value}" for key, value in answer.items() if isinstance(value, str))
 
 
+def source(answer: dict[str, Any]) -> str:
+    """Summarise places in the source and call chains, one place a line; the lines of other releases stay out."""
+    release = answer["release"]
+    rows = [f"release: {release['value'] or 'not known'} ({release['known_from'] or 'no version given'})"]
+    for result in answer["results"]:
+        rows.append(f"{result['query'][:200]}: {result['status']}")
+        rows += [f"  {_place(match)}: {match['message'][:200]}" for match in result["matches"]]
+        for chain in result["chains"]:
+            rows.append(f"  {chain['name']}:")
+            rows += [f"    {step['layer']}: {_place(step)} {step['does']['en']}" for step in chain["steps"]]
+        rows += [f"  near: {name}" for name in result["nearest"]]
+    return _lines([*rows, *[f"to read it: {command}" for command in answer["get_sources"]]])
+
+
 def generic(answer: dict[str, Any]) -> str:
-    """Summarise any record: its scalar fields, and the first entries of what it lists."""
+    """Summarise any record: its fields, and the first entries of what it lists, with what those list in turn."""
+    return _lines(_rows(answer, "", SHOWN_ITEMS))
+
+
+def _rows(item: dict[str, Any], indent: str, shown: int) -> list[str]:
     rows: list[str] = []
-    for key, value in answer.items():
+    for key, value in item.items():
         if isinstance(value, dict):
-            rows.append(f"{key}: {_flat(value)}")
+            rows.append(f"{indent}{key}: {_flat(value)}" if _flat(value) else "")
+            rows += _nested(value, indent + "  ")
         elif isinstance(value, list):
-            rows += [f"{key}: {_flat(item) if isinstance(item, dict) else item}" for item in value[:SHOWN_ITEMS]]
-            rows.append(f"{key}: {len(value) - SHOWN_ITEMS} more" if len(value) > SHOWN_ITEMS else "")
+            for entry in value[:shown]:
+                text = _flat(entry) if isinstance(entry, dict) else entry
+                rows.append(f"{indent}{key}: {text}" if text != "" else "")
+                rows += _nested(entry, indent + "  ") if isinstance(entry, dict) else []
+            rows.append(f"{indent}{key}: {len(value) - shown} more" if len(value) > shown else "")
         elif value is not None and value != "":
-            rows.append(f"{key}: {value}")
-    return _lines(rows)
+            rows.append(f"{indent}{key}: {value}")
+    return rows
+
+
+def _nested(item: dict[str, Any], indent: str) -> list[str]:
+    """Return the rows of what an entry holds besides its own scalar fields."""
+    deeper = {key: value for key, value in item.items() if isinstance(value, (dict, list))}
+    return _rows(deeper, indent, SHOWN_NESTED) if len(indent) <= MAX_INDENT else []
+
+
+def _place(place: dict[str, Any]) -> str:
+    line = f":{place['line']}" if place["line"] else ""
+    return f"{place['file']}{line} {place['function']}"
 
 
 def _flat(item: dict[str, Any]) -> str:

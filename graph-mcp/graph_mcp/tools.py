@@ -211,20 +211,21 @@ TOOLS: tuple[Tool, ...] = (
     ),
     Tool(
         "npu_graph_locate_source",
-        "Locate an error text in torch_npu's source",
+        "Locate an error text or an API in torch_npu's source",
         "File, function and line in the user's torch_npu release for an error text, a message or a stack frame, also "
-        "behind compiler_depend.ts; infers the release from a stack when none is given.",
+        "behind compiler_depend.ts, and the call chain Python to ACL of an API such as capture_begin; infers the release "
+        "from a stack when none is given.",
         "graph-mode-expert/scripts/locate_source.py",
         _object(
             ["text"],
-            text=_string("an error text, a frame or a stack", minLength=1, maxLength=200_000),
+            text=_string("an error text, a frame, a stack, or the name of an API", minLength=1, maxLength=200_000),
             torch_npu=_string("wheel version or release of the user, such as 2.10.0 or 26.0.0", maxLength=40),
             source_folder=_string("a checkout or site-packages below the allowed folders", maxLength=1000),
             language=_LANGUAGE,
         ),
         "npu-graph/source/1",
         _locate_source,
-        summaries.generic,
+        summaries.source,
     ),
     Tool(
         "npu_graph_lint_capture",

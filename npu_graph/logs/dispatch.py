@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterable, Sequence
+from itertools import chain
+from typing import Dict, Sequence
 
 from npu_graph.logs.signatures import (
     EVENT_SIGNALS,
@@ -18,12 +19,11 @@ from npu_graph.logs.signatures import (
 UNKNOWN, GLOG_DEBUG, GLOG_INFO, GLOG_WARNING, PLOG, SKIP, SLOW, SERVICE, SGLANG, BAD = range(10)
 FIRST_ENTRY = 16
 LAST_ENTRY = 255
-SHORT_HEAD = 14  # reaches the seconds of a torch_npu stamp
+SHORT_HEAD = 12
 LONG_HEAD = 32
 # After `V1203 11:20:42.582991 ` come the process id and the source file.
 GLOG_FROM, GLOG_TO = 22, 80
 _MAX_CACHED = 1 << 16
-_UNCOUNTED_MOST = 1 << 20
 
 NOISE, ERROR, CHECK, SIGNAL = "noise", "error", "check", "signal"
 
@@ -76,10 +76,13 @@ class Entries:
         self.checked: dict[tuple[bytes, ...], bytearray] = {}
         self.of_action: dict[str, set[int]] = {NOISE: set(), ERROR: set(), CHECK: set(), SIGNAL: set()}
         self._by_name: dict[tuple[str, str, str, str, str], int] = {}
-        self._uncounted = bytearray()
+
+    def present(self, codes: bytes) -> set[int]:
+        """Return which codes occur; quicker than a set of the bytes, of which there are many."""
+        return {code for code in chain(range(FIRST_ENTRY), self.by_code) if code in codes}
 
     def note(self, codes: bytes, present: set[int], where: Sequence[int], raw: Sequence[bytes], base: int) -> None:
-        """Remember each entry's first and last line; the counting waits until there is much to count.
+        """Count each entry's lines, and remember the first and the last.
 
         Args:
             codes: of consecutive lines; `present` is their set.
@@ -89,23 +92,12 @@ class Entries:
         for code in present:
             if code >= FIRST_ENTRY:
                 entry = by_code[code]
+                entry.count += codes.count(code)
                 last = where[codes.rfind(code)]
                 entry.last, entry.last_line = raw[last], last + base
                 if entry.first is None:
                     first = where[codes.find(code)]
                     entry.first, entry.first_line = raw[first], first + base
-        self._uncounted += codes
-        if len(self._uncounted) > _UNCOUNTED_MOST:
-            self.counted()
-
-    def counted(self) -> Iterable[Entry]:
-        """Return all entries with the counts up to now."""
-        for code in set(self._uncounted):
-            entry = self.by_code.get(code)
-            if entry is not None:
-                entry.count += self._uncounted.count(code)
-        self._uncounted.clear()
-        return self.by_code.values()
 
     def code(self, entry: Entry) -> int:
         name = (entry.form, entry.level, "".join(map(repr, entry.literals)), entry.pid, entry.action)

@@ -19,7 +19,7 @@ from npu_graph.logs.stamps import Clock
 Graph = Tuple[str, str, str]  # (pid, way of logging, graph)
 
 # `V1203 11:20:42`, the second of a stamp; `582991`, its microseconds.
-SECOND_SIZE = 14
+_SECOND_SIZE = 14
 _MICRO = (15, 21)
 _NO_TIME = -(1 << 62)
 NO_REPLAY, TO_READ = 0, -1
@@ -44,6 +44,7 @@ class ReplayLines:
         self._offset = offset
         self._since, self._until = since, until
         self._second = _Seconds(clock).__getitem__
+        self._second_text = itemgetter(slice(offset, offset + _SECOND_SIZE))
         self._micro_text = itemgetter(slice(offset + _MICRO[0], offset + _MICRO[1]))
         self._tail_text = itemgetter(slice(offset + GLOG_FROM, None))
         tails = _Tails(self._new_slot)
@@ -67,16 +68,15 @@ class ReplayLines:
         """Return of lines of torch_npu's graph files the number of the graph that is replayed, NO_REPLAY or TO_READ."""
         return list(map(self._slot, map(self._tail_text, lines)))
 
-    def take(self, lines: list[bytes], seconds: list[bytes], slots: list[int], where: list[int], base: int) -> None:
+    def take(self, lines: list[bytes], slots: list[int], where: list[int], base: int) -> None:
         """Take replays, in the order of their lines.
 
         Args:
             lines: whole lines.
-            seconds: of each line, the first SECOND_SIZE bytes of its head.
             slots: number of each line's graph.
             where: index of each line; `base` is the line number of index 0.
         """
-        times = self._read_times(lines, seconds)
+        times = self._read_times(lines)
         if times is None or self._since is not None or self._until is not None:
             self._take_one_by_one(slots, lines, where, base)
             return
@@ -151,9 +151,11 @@ class ReplayLines:
         base, where = self._groups[at]
         return base + where[position - self._group_starts[at]]
 
-    def _read_times(self, lines: list[bytes], seconds: list[bytes]) -> list[int] | None:
+    def _read_times(self, lines: list[bytes]) -> list[int] | None:
         try:
-            times = list(map(add, map(self._second, seconds), map(int, map(self._micro_text, lines))))
+            times = list(
+                map(add, map(self._second, map(self._second_text, lines)), map(int, map(self._micro_text, lines)))
+            )
         except ValueError:
             return None
         return None if min(times) < 0 else times

@@ -16,7 +16,7 @@ from npu_graph.logs.errors import error_key, is_error, is_retraction
 from npu_graph.logs.layout import Layout
 from npu_graph.logs.lines import BAD_LEVELS, MAX_TEXT, LogLine, parse_line
 from npu_graph.logs.literals import present_literals
-from npu_graph.logs.replay_lines import NO_REPLAY, SECOND_SIZE, TO_READ, ReplayLines
+from npu_graph.logs.replay_lines import NO_REPLAY, TO_READ, ReplayLines
 from npu_graph.logs.replays import Replays
 from npu_graph.logs.segment import MAX_CLUSTERS, MAX_EVENTS, TEXT_KEPT, Cluster, Event, Segment
 from npu_graph.logs.service_lines import SGLANG_KEY, VLLM_KEY, ServiceLines
@@ -40,6 +40,8 @@ _VERIFIED = b"[ERROR] "
 # Where so large a share (1/8) of the lines is searched, it is asked first whether the block holds a literal at all:
 # that is quicker than joining the lines.
 _LARGE_SHARE = 8
+# Lines in a block, unless they are very short.
+_LINES_MOST = 8192
 
 
 def _mask(*codes: int) -> bytes:
@@ -104,7 +106,6 @@ class Scanner:
         self._head = itemgetter(slice(o, o + (dispatch.LONG_HEAD if self._long else dispatch.SHORT_HEAD)))
         self._glog_code = GlogTable(self._entries).__getitem__
         self._glog_head = itemgetter(slice(o + dispatch.GLOG_FROM, o + dispatch.GLOG_TO))
-        self._second_text = itemgetter(slice(o, o + SECOND_SIZE))
         self._replays = ReplayLines(self.segment, self._clock, o, since, until)
         self._service_formats = tuple(
             (
@@ -115,6 +116,8 @@ class Scanner:
             )
             for code, key in ((dispatch.SERVICE, VLLM_KEY), (dispatch.SGLANG, SGLANG_KEY))
         )
+        # Of 0, 1, 2 ...: a list, as taking numbers from it costs half of making them.
+        self._indexes: Sequence[int] = list(range(_LINES_MOST))
         self._is_one_record = True  # whether the line that is being read holds one record only
         self._repeats: dict[bytes, _Repeated] = {}
         self._known_errors: dict[tuple[bytes, bytes], _KnownError] = {}
@@ -132,11 +135,13 @@ class Scanner:
         self._raw, self._lines, self._texts, self._base = raw, lines, texts, self.segment.lines + 1
         self._before_block = self.segment.last_stamp
         self._walked, self._walked_stamp = -1, self._before_block
-        self._heads = list(map(self._head, lines))
-        codes = self._codes = bytes(map(self._head_code, self._heads))
+        codes = self._codes = bytes(map(self._head_code, map(self._head, lines)))
         self._close_clusters()
         number = len(lines)
-        present = set(codes)
+        if number > len(self._indexes):
+            self._indexes = range(number)
+        indexes = self._indexes
+        present = self._entries.present(codes)
         hits: set[int] = set()
         counted = self._plog(lines, codes, present, hits)
         residue: list[int] = []
@@ -144,11 +149,11 @@ class Scanner:
             self._glog(codes, hits, residue)
         for code, mask, service, key in self._service_formats:
             if code in present:
-                self._service(list(compress(range(number), codes.translate(mask))), service, key, hits, residue)
+                self._service(list(compress(indexes, codes.translate(mask))), service, key, hits, residue)
         if dispatch.BAD in present:
-            hits.update(compress(range(number), codes.translate(_IS_BAD)))
+            hits.update(compress(indexes, codes.translate(_IS_BAD)))
         if dispatch.UNKNOWN in present or dispatch.SLOW in present:
-            residue += compress(range(number), codes.translate(_IS_RESIDUE))
+            residue += compress(indexes, codes.translate(_IS_RESIDUE))
         if residue:
             self._search_residue(residue, hits)
         suspected = [text for text in texts if present_literals(text, (_VERIFIED,))]
@@ -208,7 +213,7 @@ class Scanner:
     def _plog(self, lines: Sequence[bytes], codes: bytes, present: set[int], hits: set[int]) -> int:
         """Count plog lines per entry; collect errors and lines with a signal. Returns how many errors were counted."""
         entries = self._entries
-        where = range(len(lines))
+        where = self._indexes
         entries.note(codes, present, where, self._raw, self._base)
         counted = 0
         bad = present & entries.of_action[ERROR]
@@ -257,7 +262,7 @@ class Scanner:
         """Take the replays, which most of these lines can be; sort the others by process and file."""
         mask = codes.translate(_IS_GLOG)
         lines = list(compress(self._lines, mask))
-        where = list(compress(range(len(codes)), mask))
+        where = list(compress(self._indexes, mask))
         for code, level in _GLOG_LEVELS:
             self._level(level, codes.count(code))
         known = self._replays.known(lines)
@@ -273,12 +278,9 @@ class Scanner:
         if new:
             known = [new.get(index, slot) for index, slot in zip(where, known)]
         taken = list(compress(lines, known))
-        seconds = list(
-            compress(compress(self._heads, mask), known) if not self._long else map(self._second_text, taken)
-        )
         slots = list(compress(known, known))
         if slots:
-            self._replays.take(taken, seconds, slots, list(compress(where, known)), self._base)
+            self._replays.take(taken, slots, list(compress(where, known)), self._base)
 
     def _other_glog(
         self, lines: Sequence[bytes], where: Sequence[int], hits: set[int], residue: list[int]
@@ -297,7 +299,7 @@ class Scanner:
                 elif slot == TO_READ:
                     hits.add(where[at])
         kinds = bytes(found)
-        present = set(kinds)
+        present = entries.present(kinds)
         entries.note(kinds, present, where, self._raw, self._base)
         if dispatch.SLOW in present:
             residue += compress(where, kinds.translate(_cached_mask((dispatch.SLOW,))))
@@ -320,8 +322,8 @@ class Scanner:
             lambda at: lines[where[at]][o:],
             lambda at: parse_line(raw[where[at]], self._clock),
         )
-        present = set(codes)
         entries = self._services
+        present = entries.present(codes)
         entries.note(codes, present, where, raw, self._base)
         bad = present & entries.of_action[ERROR]
         if bad:
@@ -522,7 +524,7 @@ class Scanner:
         segment = self.segment
         self._replays.commit()
         self._flush_known_errors()
-        self._flush_entries([*self._entries.counted(), *self._services.counted()])
+        self._flush_entries([*self._entries.by_code.values(), *self._services.by_code.values()])
         segment.replays = {name: found for name, found in segment.replays.items() if len(found) > 1 or found[0].count}
         segment.trim_clusters()
         segment.end = end

@@ -39,7 +39,7 @@ EVIDENCE_SHARE = 0.50
 MIN_REPLAYS = 5
 MIN_KERNELS = 3
 
-HIGH, MEDIUM, LOW = "high", "medium", "low"
+HIGH, MEDIUM = "high", "medium"
 
 
 class Fact(NamedTuple):

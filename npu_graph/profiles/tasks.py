@@ -18,7 +18,6 @@ MAX_TEXTS = 100_000
 OTHER_TEXT = "(other)"
 
 COMPUTE, COMMUNICATION, COPY, CONTROL = range(4)
-KIND_NAMES = ("compute", "communication", "copy", "control")
 
 # Tasks that wait, signal or steer. They occupy a stream without computing, so counting them as work turns every wait
 # of a graph into device time. CAPTURE_*: cross-stream events inside a captured graph; MEM_*_VALUE: external events.

@@ -10,9 +10,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Callable, Iterator, NamedTuple
 
 import pytest
 import twins
@@ -186,20 +187,31 @@ SIMULATED = {
 }
 
 
+def locate_while_hung(case: Simulated, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what is said of the Python stack alone, and of all that can be had."""
+    command = [TORCH_PYTHON, str(SIMULATOR), "--wait-limit", "300", *case.options, str(HUNG / case.script)]
+    table = folder / "npu-smi.txt"
+    if case.load is not None:
+        table.write_text(twins.npu_smi([case.load]))
+    device = [str(table)] if case.load is not None else []
+    with hung(command, folder / "log", **dict(case.variables)) as process:
+        pid = ("--pid", str(process.pid))
+        return locate(*pid), locate(*device, *pid, "--native", "--again", "1", "--source-root", str(HUNG))
+
+
 @needs_py_spy
 @needs_simulator
 @pytest.mark.sim
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(700)
+@pytest.mark.usefixtures("built_simulator")
 @pytest.mark.parametrize("case", SIMULATED.values(), ids=list(SIMULATED))
-def test_hangs_on_the_simulator(tmp_path: Path, case: Simulated) -> None:
-    command = [TORCH_PYTHON, str(SIMULATOR), "--wait-limit", "300", *case.options, str(HUNG / case.script)]
-    table = tmp_path / "npu-smi.txt"
-    if case.load is not None:
-        table.write_text(twins.npu_smi([case.load]))
-    with hung(command, tmp_path / "log", **dict(case.variables)) as process:
-        plain = locate("--pid", str(process.pid))
-        device = [str(table)] if case.load is not None else []
-        informed = locate(*device, "--pid", str(process.pid), "--native", "--again", "1", "--source-root", str(HUNG))
+def test_hangs_on_the_simulator(
+    case: Simulated, request: pytest.FixtureRequest, ahead: Callable, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("hung")
+    plain, informed = ahead(
+        request.node, "case", lambda each: locate_while_hung(each, Path(tempfile.mkdtemp(dir=folder)))
+    )
     assert informed["classes"][0]["class"] == case.expected
     assert informed["classes"][0]["score"] >= 0.6
     if case.expected == "graph_update":  # the one class that a Python stack shows by itself

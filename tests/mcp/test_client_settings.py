@@ -19,7 +19,7 @@ from scripted_model import scripted_model
 from support import ROOT
 
 PAGE = ROOT / "graph-mcp" / "references" / "clients.md"
-AGENTS = ROOT / ".npm-agents" / "node_modules" / ".bin"
+AGENTS = ROOT / ".npm-hosts" / "node_modules" / ".bin"
 NO_MODEL = "http://127.0.0.1:9"
 TOOLS = 10
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
@@ -95,7 +95,7 @@ class Agent:
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not (AGENTS / "claude").exists(), reason="no Claude Code on this machine; `make .npm-agents` installs it from npm"
+    not (AGENTS / "claude").exists(), reason="no Claude Code on this machine; `make .npm-hosts` installs it from npm"
 )
 class TestClaudeCode:
     @pytest.fixture
@@ -146,7 +146,7 @@ class TestClaudeCode:
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not (AGENTS / "codex").exists(), reason="no Codex on this machine; `make .npm-agents` installs it from npm"
+    not (AGENTS / "codex").exists(), reason="no Codex on this machine; `make .npm-hosts` installs it from npm"
 )
 class TestCodex:
     @pytest.fixture

@@ -187,6 +187,21 @@ class TestTools:
     @pytest.mark.parametrize(
         ("name", "arguments", "words"),
         [
+            ("npu_graph_locate_source", {"text": "capture_begin", "torch_npu": "2.10.0"}, "graphs.py:342"),
+            ("npu_graph_locate_source", {"text": "captured on a non-default stream", "torch_npu": "2.10.0"}, "cpp:175"),
+            ("npu_graph_locate_source", {"text": "capture_beginn"}, "near: capture_begin"),
+            ("npu_graph_check_health", {}, "checks: check cann.toolkit"),
+        ],
+    )
+    def test_the_text_alone_holds_the_answer(
+        self, legacy: Client, name: str, arguments: dict[str, Any], words: str
+    ) -> None:
+        """Many clients show the text and nothing else."""
+        assert words in legacy.call(name, arguments)["content"][0]["text"]
+
+    @pytest.mark.parametrize(
+        ("name", "arguments", "words"),
+        [
             ("npu_graph_diagnose", {"txt": "x"}, "text"),
             ("npu_graph_diagnose", {}, "files"),
             ("npu_graph_diagnose", {"text": 3}, "string"),

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 from support import ROOT
@@ -29,7 +29,8 @@ CASES = {
 
 pytestmark = [
     pytest.mark.sim,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(700),
+    pytest.mark.usefixtures("built_simulator"),
     pytest.mark.skipif(
         not (SIMULATOR.is_file() and shutil.which("g++") and has_torch_npu()),
         reason="needs g++ and torch_npu (NPU_SIM_PYTHON)",
@@ -47,15 +48,23 @@ def compare(target: str, *arguments: str) -> tuple[int, dict[str, Any], str]:
 
 
 @pytest.mark.parametrize(("arguments", "expected"), CASES.values(), ids=list(CASES))
-def test_the_class_of_each_fault(arguments: tuple[str, ...], expected: str | None) -> None:
-    code, record, messages = compare(arguments[0], "--reset", "reset", *arguments[1:])
+def test_the_class_of_each_fault(
+    arguments: tuple[str, ...], expected: str | None, request: pytest.FixtureRequest, ahead: Callable
+) -> None:
+    code, record, messages = ahead(
+        request.node, "arguments", lambda words: compare(words[0], "--reset", "reset", *words[1:])
+    )
     assert code == (0 if expected is None else 1), messages[-2000:]
     assert (record["class"] or {}).get("value") == expected, record["class"]
 
 
 @pytest.mark.parametrize("graph", ["npugraph", "npugraphs", "npugraph_ex"])
-def test_the_layer_that_differs_in_the_graph_is_named(graph: str) -> None:
-    code, record, messages = compare("layers", "--graph", graph, "--steps", "2", "--repeats", "1")
+def test_the_layer_that_differs_in_the_graph_is_named(
+    graph: str, request: pytest.FixtureRequest, ahead: Callable
+) -> None:
+    code, record, messages = ahead(
+        request.node, "graph", lambda mode: compare("layers", "--graph", mode, "--steps", "2", "--repeats", "1")
+    )
     assert code == 1, messages[-2000:]
     found = (record["first_module"] or {}).get("module")
     assert (record["class"]["value"], found) == ("kernel", "1"), record["first_module_missing"]

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
 import pytest
 from support import ROOT, run_script
@@ -81,8 +81,7 @@ def triage(case: Case, folder: Path, python: str) -> dict:
     return json.loads(result.stdout)
 
 
-def check(case: Case, folder: Path, python: str) -> None:
-    record = triage(case, folder, python)
+def check(case: Case, folder: Path, record: dict) -> None:
     assert (record["failed_step"] or "-", record["part"] or "-") == (case.step, case.part), record
     if record["part"] and record["part"] != "another_call" and "--fail-on" not in case.options:
         assert record["first_cause"]["type"] not in ("Warning", "UserWarning"), record
@@ -97,18 +96,29 @@ ON_CPU = [case for case in CASES if not case.npu]
 ON_NPU = [case for case in CASES if case.npu]
 
 
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One folder for each case, whichever thread runs it."""
+    return {case.name: tmp_path_factory.mktemp("layer") for case in CASES}
+
+
 @pytest.mark.torch
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("case", ON_CPU, ids=names(ON_CPU))
-def test_a_failure_on_the_cpu_is_located(case: Case, tmp_path: Path, torch_python: str) -> None:
-    check(case, tmp_path, torch_python)
+def test_a_failure_on_the_cpu_is_located(
+    case: Case, folders: dict[str, Path], torch_python: str, request: pytest.FixtureRequest, ahead: Callable
+) -> None:
+    check(case, folders[case.name], ahead(request.node, "case", lambda c: triage(c, folders[c.name], torch_python)))
 
 
 @pytest.mark.sim
 @pytest.mark.timeout(700)
+@pytest.mark.usefixtures("built_simulator")
 @pytest.mark.parametrize("case", ON_NPU, ids=names(ON_NPU))
-def test_a_failure_on_the_device_is_located_on_the_simulator(case: Case, tmp_path: Path, torch_python: str) -> None:
-    check(case, tmp_path, torch_python)
+def test_a_failure_on_the_device_is_located_on_the_simulator(
+    case: Case, folders: dict[str, Path], torch_python: str, request: pytest.FixtureRequest, ahead: Callable
+) -> None:
+    check(case, folders[case.name], ahead(request.node, "case", lambda c: triage(c, folders[c.name], torch_python)))
 
 
 def test_there_are_scripts_for_every_layer() -> None:

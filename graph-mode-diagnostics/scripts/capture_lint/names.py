@@ -16,7 +16,6 @@ _SPELLINGS = (
 _RENAMED = {"torch.npu.CUDAGraph": "torch.npu.NPUGraph", "torch.npu.memory.empty_cache": "torch.npu.empty_cache"}
 
 GRAPH_CONTEXT = "torch.npu.graph"
-GRAPH_CLASS = "torch.npu.NPUGraph"
 STREAM_CONTEXT = "torch.npu.stream"
 GRAPHED_CALLABLES = "torch.npu.make_graphed_callables"
 # Backends that capture; "npu" (torchair) captures only in reduce-overhead mode and is left to its own checks.
