@@ -29,30 +29,28 @@ _HEADING = re.compile(r"^## \[(\d[^\]]*)\]", re.MULTILINE)
 
 
 class Place(NamedTuple):
-    """A file that holds the version between quotes: how its line begins; optional when the file may be absent."""
+    """A file that holds the version between quotes, and how its line begins."""
 
     file: str
     line: str
-    optional: bool = False
 
 
 class RefusalError(Exception):
     """Nothing was changed; the text says why and what to do."""
 
 
-# Each is read by someone else: pip and the tests' environment, the scripts and the MCP server, Claude Code and Codex
-# (a plugin whose version does not grow is not updated), Claude Desktop.
+# Each is read by someone else: pip; the scripts, the MCP server and its bundle; Claude Code and Codex (a plugin whose
+# version does not grow is not updated).
 PLACES = (
     Place("pyproject.toml", "version = "),
     Place("npu_graph/__init__.py", "__version__ = "),
     Place(".claude-plugin/plugin.json", '  "version": '),
     Place(".claude-plugin/marketplace.json", '      "version": '),
-    Place("graph-mcp/manifest.json", '  "version": ', optional=True),
 )
 
 
 def read_places(root: Path) -> dict[str, str]:
-    """Return the version that stands in each place that exists.
+    """Return the version that stands in each place.
 
     Raises:
         RefusalError: a place is missing, or does not hold exactly one version where it is looked for.
@@ -60,8 +58,6 @@ def read_places(root: Path) -> dict[str, str]:
     found = {}
     for place in PLACES:
         path = root / place.file
-        if place.optional and not path.exists():
-            continue
         if not path.is_file():
             raise RefusalError(f"{place.file} is missing; restore it")
         versions = [match.group(2) for match in _pattern(place).finditer(path.read_text(encoding="utf-8"))]
@@ -111,9 +107,8 @@ def plan(root: Path, version: str, date: str) -> dict[str, str]:
         raise RefusalError(f"{version} does not follow {before}; take a newer one")
     texts = {CHANGELOG: release_heading(changelog, version, date)}
     for place in PLACES:
-        path = root / place.file
-        if path.exists():
-            texts[place.file] = _pattern(place).sub(rf'\g<1>{version}"', path.read_text(encoding="utf-8"))
+        text = (root / place.file).read_text(encoding="utf-8")
+        texts[place.file] = _pattern(place).sub(rf'\g<1>{version}"', text)
     return texts
 
 

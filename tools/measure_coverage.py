@@ -5,8 +5,8 @@ Usage: measure_coverage.py [--floor PERCENT] [--report] [PYTEST ARGUMENT ...]
 
 Runs the tests (all but the slow ones and those of simulator and hosts, unless arguments choose others) under
 coverage.py. The tests start scripts with `python -S`, where nothing can be measured: here they get a Python that leaves
-the -S away. Not seen all the same: scripts that a test gives an environment of its own, and lines that only a device
-or the simulator reaches. --report prints the last measurement again.
+the -S away. Not seen all the same: what only torch, a device or the simulator reaches. --report prints the last
+measurement again.
 
 Exit codes: 0 every file is at the floor or above, 1 one is below, or a test failed, 2 wrong usage, 3 nothing was
 measured, 4 coverage.py is absent.
@@ -31,6 +31,7 @@ from npu_graph.install_plan import shipped_files
 # Read by tests/conftest.py.
 PYTHON_VARIABLE = "NPU_GRAPH_COVERAGE_PYTHON"
 USUAL = ["-q", "-m", "not slow and not sim and not hosts and not versions"]
+SETTINGS_NAME = "settings.ini"
 # Absolute paths, because the tests start scripts from any folder. What is left out is not what a user runs.
 SETTINGS = """[run]
 source = {root}
@@ -55,13 +56,13 @@ for word in "$@"; do
   shift
   [ "$word" = -S ] || set -- "$@" "$word"
 done
-exec "{python}" "$@"
+COVERAGE_PROCESS_START="{settings}" exec "{python}" "$@"
 """
 
 
 def coverage(folder: Path, command: str, *arguments: str, **variables: str) -> int:
     """Run one command of coverage.py with our settings; returns its exit code."""
-    settings = folder / "settings.ini"
+    settings = folder / SETTINGS_NAME
     settings.write_text(SETTINGS.format(root=ROOT))
     call = [sys.executable, "-m", "coverage", command, f"--rcfile={settings}", *arguments]
     return subprocess.run(call, cwd=ROOT, env={**os.environ, **variables}, check=False).returncode
@@ -70,7 +71,7 @@ def coverage(folder: Path, command: str, *arguments: str, **variables: str) -> i
 def measure(folder: Path, arguments: list[str]) -> int:
     """Run the tests under coverage.py and combine what all processes wrote; returns pytest's exit code."""
     python = folder / "python3"
-    python.write_text(WRAPPER.format(python=sys.executable))
+    python.write_text(WRAPPER.format(python=sys.executable, settings=folder / SETTINGS_NAME))
     python.chmod(0o755)
     coverage(folder, "erase")
     code = coverage(folder, "run", "-m", "pytest", *arguments, **{PYTHON_VARIABLE: str(python)})

@@ -37,9 +37,8 @@ def checkout(tmp_path: Path) -> Path:
     """The files that hold a version, the changelog with one unreleased entry."""
     root = tmp_path / "checkout"
     for place in PLACES:
-        if (ROOT / place.file).exists():
-            (root / place.file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / place.file, root / place.file)
+        (root / place.file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / place.file, root / place.file)
     (root / CHANGELOG).write_text(CHANGES, encoding="utf-8")
     return root
 
@@ -61,9 +60,8 @@ def test_one_command_changes_every_place_and_heads_the_changelog(checkout: Path)
     assert head.startswith("# Changelog\n\n## [Unreleased]\n\n## [77.8.9] - 20")
     assert bump(checkout, "--check").returncode == 0
     for place in PLACES:
-        if (checkout / place.file).exists():
-            before, after = (ROOT / place.file).read_text().split("\n"), (checkout / place.file).read_text().split("\n")
-            assert len([1 for old, new in zip(before, after) if old != new]) == 1, place.file
+        before, after = (ROOT / place.file).read_text().split("\n"), (checkout / place.file).read_text().split("\n")
+        assert len([1 for old, new in zip(before, after) if old != new]) == 1, place.file
 
 
 def test_the_scripts_print_the_version_that_stands(tmp_path: Path) -> None:
