@@ -390,3 +390,8 @@ def test_a_very_long_input_is_answered_within_bounds() -> None:
     assert code == 0
     assert time.monotonic() - start < 10
     assert len(out.encode()) <= 21 * 1024
+
+
+def test_a_site_that_the_users_release_lacks_is_said_to_lie_elsewhere() -> None:
+    _, out, _ = locate("aclrtSynchronizeStreamWithTimeout", "--torch-npu", "2.10.0.post2")
+    assert "not in this release; elsewhere: 26.1.0" in out

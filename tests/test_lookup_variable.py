@@ -49,3 +49,9 @@ def test_an_absurd_name_is_unknown(name: str) -> None:
 def test_the_chinese_answer_is_chinese() -> None:
     text = run_script(SCRIPT, "ACL_PROFILE", "--lang", "zh").stdout.decode("utf-8")
     assert "不存在" in text
+
+
+def test_a_frameworks_variable_that_is_in_no_table_is_found_in_the_patterns_that_name_it() -> None:
+    code, (answer,) = look_up("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0")
+    assert (code, answer["status"]) == (1, "unknown")
+    assert answer["named_in"] == ["P-MEM-003"]
