@@ -113,3 +113,8 @@ class TestWords:
         )
         ids = [item["id"] for item in record["patterns"]]
         assert "P-ACC-012" in ids and ids[0] != "P-ACC-012"
+
+    def test_a_stage_that_rests_on_one_weak_word_is_a_guess(self, diagnose_text: Diagnose) -> None:
+        text = "RuntimeError: call aclnnMoeDistributeDispatchV3 failed, error code is 561002\nMoeDistributeDispatchV2 do tiling failed\n"
+        assert diagnose_text(text)["stage"]["confidence"] < 0.5
+        assert diagnose_text(f"graph mode, at replay:\n{text}")["stage"]["confidence"] > 0.5
