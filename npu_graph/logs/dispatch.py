@@ -67,13 +67,13 @@ class Entries:
     """All entries of a scan by code; when the codes run out, further heads are read line by line.
 
     Attributes:
-        checked: literals -> mask of the codes whose lines are searched for them, for bytes.translate.
+        checked: literals -> the codes whose lines are searched for them.
         of_action: action -> codes.
     """
 
     def __init__(self) -> None:
         self.by_code: dict[int, Entry] = {}
-        self.checked: dict[tuple[bytes, ...], bytearray] = {}
+        self.checked: dict[tuple[bytes, ...], list[int]] = {}
         self.of_action: dict[str, set[int]] = {NOISE: set(), ERROR: set(), CHECK: set(), SIGNAL: set()}
         self._by_name: dict[tuple[str, str, str, str, str], int] = {}
 
@@ -81,23 +81,28 @@ class Entries:
         """Return which codes occur; quicker than a set of the bytes, of which there are many."""
         return {code for code in chain(range(FIRST_ENTRY), self.by_code) if code in codes}
 
-    def note(self, codes: bytes, present: set[int], where: Sequence[int], raw: Sequence[bytes], base: int) -> None:
-        """Count each entry's lines, and remember the first and the last.
+    def note(
+        self, codes: bytes, present: set[int], where: Sequence[int], raw: Sequence[bytes], base: int
+    ) -> dict[int, int]:
+        """Count each entry's lines, and remember the first and the last; returns the counts by code.
 
         Args:
             codes: of consecutive lines; `present` is their set.
             where: index in `raw` of each of the lines; `base` is the line number of the first of `raw`.
         """
         by_code = self.by_code
+        counts = {}
         for code in present:
             if code >= FIRST_ENTRY:
                 entry = by_code[code]
-                entry.count += codes.count(code)
+                counts[code] = codes.count(code)
+                entry.count += counts[code]
                 last = where[codes.rfind(code)]
                 entry.last, entry.last_line = raw[last], last + base
                 if entry.first is None:
                     first = where[codes.find(code)]
                     entry.first, entry.first_line = raw[first], first + base
+        return counts
 
     def code(self, entry: Entry) -> int:
         name = (entry.form, entry.level, "".join(map(repr, entry.literals)), entry.pid, entry.action)
@@ -112,7 +117,7 @@ class Entries:
         self._by_name[name] = code
         self.of_action[entry.action].add(code)
         if entry.action == CHECK:
-            self.checked.setdefault(entry.literals, bytearray(256))[code] = 1
+            self.checked.setdefault(entry.literals, []).append(code)
         return code
 
 

@@ -216,11 +216,12 @@ class _Tails(Dict[bytes, int]):
     def __missing__(self, tail: bytes) -> int:
         at = tail.find(b"NPUGRAPH ")
         word = tail[at + 9 : at + 12] if at >= 0 else b""
-        if word == b"All" or b"Child AllocateToPool" in tail:
-            return NO_REPLAY
-        if word != b"Rep":
+        if word == b"Rep":
+            number = self._slot(tail)
+        elif word == b"All" or b"Child AllocateToPool" in tail:
+            number = NO_REPLAY
+        else:
             return TO_READ
-        number = self._slot(tail)
         if len(self) > _MAX_CACHED:
             self.clear()
         self[tail] = number

@@ -40,6 +40,8 @@ _VERIFIED = b"[ERROR] "
 # Where so large a share (1/8) of the lines is searched, it is asked first whether the block holds a literal at all:
 # that is quicker than joining the lines.
 _LARGE_SHARE = 8
+# Fewer than one line in so many is few.
+_FEW = 24
 # Lines in a block, unless they are very short.
 _LINES_MOST = 8192
 
@@ -140,7 +142,6 @@ class Scanner:
         number = len(lines)
         if number > len(self._indexes):
             self._indexes = range(number)
-        indexes = self._indexes
         present = self._entries.present(codes)
         hits: set[int] = set()
         counted = self._plog(lines, codes, present, hits)
@@ -149,11 +150,11 @@ class Scanner:
             self._glog(codes, hits, residue)
         for code, mask, service, key in self._service_formats:
             if code in present:
-                self._service(list(compress(indexes, codes.translate(mask))), service, key, hits, residue)
+                self._service(self._marked(codes.translate(mask)), service, key, hits, residue)
         if dispatch.BAD in present:
-            hits.update(compress(indexes, codes.translate(_IS_BAD)))
+            hits.update(self._marked(codes.translate(_IS_BAD)))
         if dispatch.UNKNOWN in present or dispatch.SLOW in present:
-            residue += compress(indexes, codes.translate(_IS_RESIDUE))
+            residue += self._marked(codes.translate(_IS_RESIDUE))
         if residue:
             self._search_residue(residue, hits)
         suspected = [text for text in texts if present_literals(text, (_VERIFIED,))]
@@ -166,6 +167,17 @@ class Scanner:
         self._count_repeats()
         self._replays.commit_when_due()
         self._finish_block(number)
+
+    def _marked(self, mask: bytes) -> list[int]:
+        """Return the positions of the ones; few are found one by one, as many are quicker taken from all numbers."""
+        if mask.count(1) * _FEW > len(mask):
+            return list(compress(self._indexes, mask))
+        found = []
+        at = mask.find(1)
+        while at >= 0:
+            found.append(at)
+            at = mask.find(1, at + 1)
+        return found
 
     def _hidden_errors(self, texts: Sequence[bytes], hits: set[int], counted: int) -> bool:
         """Say whether the texts hold more error marks than were found by the heads of lines."""
@@ -214,29 +226,26 @@ class Scanner:
         """Count plog lines per entry; collect errors and lines with a signal. Returns how many errors were counted."""
         entries = self._entries
         where = self._indexes
-        entries.note(codes, present, where, self._raw, self._base)
+        counts = entries.note(codes, present, where, self._raw, self._base)
         counted = 0
         bad = present & entries.of_action[ERROR]
         if bad:
             mask = codes.translate(_cached_mask(tuple(sorted(bad))))
             counted = self._plog_errors(list(compress(lines, mask)), list(compress(where, mask)), hits)
-        self._check(lines, where, codes, present, hits)
+        self._check(lines, where, codes, counts, hits)
         return counted
 
     def _check(
-        self, lines: Sequence[bytes], where: Sequence[int], codes: bytes, present: set[int], hits: set[int]
+        self, lines: Sequence[bytes], where: Sequence[int], codes: bytes, counts: dict[int, int], hits: set[int]
     ) -> None:
-        """Search the lines of entries that matter only with one of their literals."""
-        if not present & self._entries.of_action[CHECK]:
-            return
-        for literals, codes_mask in self._entries.checked.items():
-            mask = codes.translate(codes_mask)
-            number = mask.count(1)
+        """Search the lines of entries that matter only with one of their literals; `counts` are those of the codes."""
+        for literals, searched in self._entries.checked.items():
+            number = sum(counts.get(code, 0) for code in searched)
             wanted = literals
             if number * _LARGE_SHARE > len(self._lines):
                 wanted = tuple({item for text in self._texts for item in present_literals(text, literals)})
             if number and wanted:
-                self._search(lines, where, mask, wanted, hits)
+                self._search(lines, where, codes.translate(_cached_mask(tuple(searched))), wanted, hits)
 
     def _plog_errors(self, lines: list[bytes], where: list[int], hits: set[int]) -> int:
         """Count errors known by their place in the source; the others are to be read. Returns how many were counted."""
@@ -261,8 +270,8 @@ class Scanner:
     def _glog(self, codes: bytes, hits: set[int], residue: list[int]) -> None:
         """Take the replays, which most of these lines can be; sort the others by process and file."""
         mask = codes.translate(_IS_GLOG)
-        lines = list(compress(self._lines, mask))
-        where = list(compress(self._indexes, mask))
+        where = self._marked(mask)
+        lines = list(map(self._lines.__getitem__, where))
         for code, level in _GLOG_LEVELS:
             self._level(level, codes.count(code))
         known = self._replays.known(lines)
@@ -300,10 +309,10 @@ class Scanner:
                     hits.add(where[at])
         kinds = bytes(found)
         present = entries.present(kinds)
-        entries.note(kinds, present, where, self._raw, self._base)
+        counts = entries.note(kinds, present, where, self._raw, self._base)
         if dispatch.SLOW in present:
             residue += compress(where, kinds.translate(_cached_mask((dispatch.SLOW,))))
-        self._check(lines, where, kinds, present, hits)
+        self._check(lines, where, kinds, counts, hits)
         return new
 
     def _service(
