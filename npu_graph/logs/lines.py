@@ -10,7 +10,6 @@ from npu_graph.logs.stamps import Clock, Stamp
 # Longer lines are cut before any expression sees them: a whole JSON document on one line is no reason to be slow.
 MAX_TEXT = 4000
 
-PLOG_LEVELS = (b"DEBUG", b"INFO", b"WARNING", b"ERROR", b"EVENT", b"TRACE", b"RUN_INFO", b"NULL")
 BAD_LEVELS = frozenset(["ERROR", "FATAL", "CRITICAL"])
 _GLOG_LEVELS = {b"V": "DEBUG", b"D": "DEBUG", b"I": "INFO", b"W": "WARNING", b"E": "ERROR", b"F": "FATAL"}
 
@@ -77,7 +76,6 @@ _SYSLOG = re.compile(
 )
 _UPTIME = re.compile(rb"\[ {0,6}\d{1,9}\.\d{6}\] ")
 
-FORMATS = ("plog", "torch_npu", "torch_npu_old", "c10", "vllm", "sglang", "python", "pta", "cann", "kernel", "text")
 _FORMATS = (
     ("pta", _PTA),
     ("plog", _PLOG),
