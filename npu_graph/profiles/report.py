@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+from npu_graph.cli import one_line
 from npu_graph.profiles.sheet import Sheet, as_cell
 from npu_graph.profiles.wording import (
     CAUSES,
@@ -115,18 +116,21 @@ def _scope(page: _Page, record: dict[str, Any]) -> None:
         replaying=steps["with_replay"],
         count=steps["count"],
     )
-    page.grid(
-        ("us", "total", "share"),
-        [
-            (page.word(name), scope[key], _part(scope, key))
-            for name, key in (
-                ("computing", "computing_us"),
-                ("exposed communication", "exposed_communication_us"),
-                ("free", "free_us"),
-                ("window", "window_us"),
-            )
-        ],
-    )
+    if scope["window_us"]:
+        page.grid(
+            ("us", "total", "share"),
+            [
+                (page.word(name), scope[key], _part(scope, key))
+                for name, key in (
+                    ("computing", "computing_us"),
+                    ("exposed communication", "exposed_communication_us"),
+                    ("free", "free_us"),
+                    ("window", "window_us"),
+                )
+            ],
+        )
+    else:
+        _profiler_sums(page, record["profiler_sums"])
     if len(record["phases"]) > 1:
         for phase in record["phases"]:
             page.sentence(
@@ -138,6 +142,23 @@ def _scope(page: _Page, record: dict[str, Any]) -> None:
             )
     if steps["count"] > 1:
         _steps_table(page, steps["items"][:_SHOWN_STEPS])
+
+
+def _profiler_sums(page: _Page, rows: list[dict[str, str]]) -> None:
+    """Without kernel rows nothing can be summed here: zeros would read as an idle device."""
+    if not rows:
+        return
+    page.line(page.say("no kernel rows: these are the profiler's own sums (step_trace_time, us)"))
+    columns = [name for name in _PROFILER_SUMS if name in rows[0]]
+    page.table(columns, [[_as_written(row[name]) for name in columns] for row in rows[:_SHOWN_STEPS]])
+
+
+def _as_written(cell: str) -> str:
+    """A number with as many digits as the others here have; other text bounded, since it is the file's."""
+    try:
+        return f"{float(cell):.3f}".rstrip("0").rstrip(".")
+    except ValueError:
+        return one_line(cell, 40) or "-"
 
 
 def _steps_table(page: _Page, items: list[dict[str, Any]]) -> None:
@@ -157,6 +178,10 @@ def _steps_table(page: _Page, items: list[dict[str, Any]]) -> None:
     ]
     head = ("computing", "exposed communication", "hidden communication", "free", "host launch", "replays")
     page.grid(("step", "us", *head, "kernels in graph"), rows)
+
+
+# The profiler's columns as it names them, so that they are found again in its file.
+_PROFILER_SUMS = ("Step", "Computing", "Communication(Not Overlapped)", "Free", "Stage")
 
 
 def _part(scope: dict[str, Any], key: str) -> str:

@@ -205,6 +205,9 @@ CHINESE = {
     "too few device kernels to judge anything": "设备算子太少，无法判断",
     "every kernel has a duration of 0: this table holds no times": "所有算子的时长都是 0：表里没有时间",
     "profile more steps": "多采集几步",
+    "no kernel rows: these are the profiler's own sums (step_trace_time, us)": (
+        "没有算子行：以下是 profiler 自己的统计（step_trace_time，单位 us）"
+    ),
     "unobservable: the kernels of the replays were not recorded, so idle time here is not idle": (
         "不可观测：重放内的算子没有被记录，这里的“空闲”并不是空闲"
     ),

@@ -124,3 +124,28 @@ def test_a_device_file_is_not_read_for_ever(tmp_path: Path) -> None:
         pytest.skip("symbolic links cannot be made here")
     record = analyze(str(tmp_path))
     assert record["verdict"] == "insufficient"
+
+
+HEAD = "Device_id,Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble"
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ("0,,12000.325999999985,0,0,0,388000.6,400000.9,0", ("12000.326", "388000.6", "400000.9")),
+        ("0,7,\x1b[31mred,0,0,0,nan,-,0", ("red", "nan")),
+    ],
+)
+def test_without_kernel_rows_the_profilers_own_sums_stand_instead_of_zeros(
+    tmp_path: Path, row: str, shown: tuple[str, ...]
+) -> None:
+    (tmp_path / "step_trace_time.csv").write_text(f"{HEAD}\n{row}\n", encoding="utf-8")
+    (tmp_path / "api_statistic.csv").write_text(
+        "Device_id,Level,API Name,Time(us),Count,Avg(us),Min(us),Max(us),Variance\n"
+        "host,acl,aclmdlRIExecuteAsync,760.0,75,10.1,9.0,14.1,1.0\n",
+        encoding="utf-8",
+    )
+    text = write_report(analyze(str(tmp_path)), "text", "en")
+    steps = text.split("Steps\n")[1].split("Replays")[0]
+    assert all(value in steps for value in shown)
+    assert "\x1b" not in steps and "exposed communication" not in steps
