@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Sequence
 
 from npu_graph import cli
 from npu_graph.source_map import Release, Row, SourceMap
-from source_lookup import source_tree
+
+from . import source_tree
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "call_chains.tsv"
 # CANN's lines are those of this public commit; a binary installation of CANN shows no lines.
