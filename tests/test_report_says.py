@@ -118,3 +118,15 @@ class TestWords:
         text = "RuntimeError: call aclnnMoeDistributeDispatchV3 failed, error code is 561002\nMoeDistributeDispatchV2 do tiling failed\n"
         assert diagnose_text(text)["stage"]["confidence"] < 0.5
         assert diagnose_text(f"graph mode, at replay:\n{text}")["stage"]["confidence"] > 0.5
+
+    def test_an_error_that_prose_names_is_not_called_no_error_text(self, diagnose_text: Diagnose) -> None:
+        record = diagnose_text(
+            "npugraph_ex: a cached graph causes `AssertionError in side_table.get_kernel()` in a new process"
+        )
+        assert record["first_cause"] is None
+        assert "names AssertionError without its line in the log" in render_text(record)
+
+    def test_a_question_is_sent_to_its_sub_skill(self, diagnose_text: Diagnose) -> None:
+        record = diagnose_text("图模式下 PIECEWISE 与 FULL 有什么区别？")
+        assert record["verdict"] == "insufficient"
+        assert "graph-mode-expert" in render_text(record)

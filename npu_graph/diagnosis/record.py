@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -45,6 +46,7 @@ EDGE_LINES = 3
 # What the team found then saves the reader a second command; a long one is read with kb.py show.
 _TOLD_OF_CASE = ("direct_cause", "fix_now", "fix_for_good", "sources")
 MAX_CASE_TEXT = 400
+_ERROR_NAME = re.compile(r"\b[A-Z][a-z]\w{0,60}(?:Error|Exception|Failed)\b")
 
 
 def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[Path] | None = None) -> dict[str, Any]:
@@ -114,10 +116,21 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
         "environment": environment,
         "missing": as_records(missing, language),
         "report": {},
-        "input": {"language": language, "lines": len(report.lines), "left_out": report.left_out},
+        "input": {
+            "language": language,
+            "lines": len(report.lines),
+            "left_out": report.left_out,
+            "error_named": _named_error(text) if primary is None else "",
+        },
     }
     record["report"] = compose_report(record, pattern, [match.pattern for match in matches], language)
     return record
+
+
+def _named_error(text: str) -> str:
+    """Return the first exception that prose names ("causes `AssertionError in get_kernel`"), or an empty text."""
+    found = _ERROR_NAME.search(text)
+    return found.group(0) if found else ""
 
 
 def _version_of_lines(environment: dict[str, Any]) -> str | None:

@@ -66,6 +66,8 @@ _WORDS = {
         "no_fix_here": "Graph mode needs no fix for what the report shows.",
         "no_verify": "First confirm the cause: {first}",
         "no_failure": "The report holds no error text; what follows rests on its words alone.",
+        "error_named": "The report names {name} without its line in the log; what follows rests on words alone.",
+        "question": "If nothing failed and this is a question, it belongs to graph-mode-expert.",
         "confidence": "confidence",
         "and": " and ",
         "not_graph_cause": "Nothing in the report points at capture, replay, update or the compile step of graph mode.",
@@ -134,6 +136,8 @@ _WORDS = {
         "no_fix_here": "就报告所示内容，图模式无需修复。",
         "no_verify": "先确认原因：{first}",
         "no_failure": "报告中没有报错文本，以下判断仅依据文字描述。",
+        "error_named": "报告提到 {name}，但没有日志中的原始报错行，以下判断仅依据文字描述。",
+        "question": "如果没有故障、只是提问，请转 graph-mode-expert。",
         "confidence": "置信度",
         "and": "、",
         "not_graph_cause": "报告中没有任何内容指向图模式的捕获、重放、参数更新或编译环节。",
@@ -315,7 +319,10 @@ def _overview(record: dict[str, Any], words: dict[str, Any]) -> str:
         best = record["patterns"][0]
         parts.append(f"{best['id']} {best['title']}{words['.']}")
     if record["first_cause"] is None:
-        parts.append(words["no_failure"])
+        named = record["input"]["error_named"]
+        parts.append(words["error_named"].format(name=named) if named else words["no_failure"])
+    if record["verdict"] == "insufficient":
+        parts.append(words["question"])
     return " ".join(parts)
 
 
