@@ -233,7 +233,7 @@ def check_pattern(pattern: Pattern) -> list[Problem]:
     if pattern.stage not in STAGES:
         faults.append(f"stage {pattern.stage!r} is not one of {', '.join(STAGES)}")
     faults += [f"layer {layer!r} is not L0 to L5" for layer in [pattern.layer] if layer not in LAYERS]
-    faults += [f"owner {owner!r} is not a known owner" for owner in pattern.owners if owner not in OWNERS]
+    faults += [f"owner {owner!r} is not one of {', '.join(OWNERS)}" for owner in pattern.owners if owner not in OWNERS]
     if not (pattern.signature.any or pattern.signature.all or pattern.signature.hint):
         faults.append("the signature has no any, all or hint line")
     faults += _signature_faults(pattern)
