@@ -174,7 +174,8 @@ class SourceMap:
         """Return the releases that a version can mean, and whether that is exact.
 
         Args:
-            version: a wheel's version (2.10.0, 2.7.1.post2), a release (7.3.0), or a release and line (26.0.0/2.9.0).
+            version: a wheel's version (2.10.0, 2.7.1.post2), a release (7.3.0), release and line (26.0.0/2.9.0), a tag
+                (v26.0.0-pytorch2.9.0) or a branch (v2.9.0-26.0.0).
             pytorch: the PyTorch version, which chooses among the lines of a release.
         """
         text = version.strip().lower().lstrip("v").partition("+")[0]
@@ -183,7 +184,10 @@ class SourceMap:
         branch = re.fullmatch(r"(\d+\.\d+\.\d+)-(\d[\w.-]*)", text)  # v2.10.0-26.0.0, a branch name
         if branch and f"{branch.group(2)}/{branch.group(1)}" in self.releases:
             return [self.releases[f"{branch.group(2)}/{branch.group(1)}"]], True
-        wheel = self.wheels.get(text)
+        tag = re.fullmatch(r"(\d[\w.-]*)-pytorch(\d+\.\d+\.\d+)", text)  # v26.0.0-pytorch2.10.0
+        if tag and f"{tag.group(1)}/{tag.group(2)}" in self.releases:
+            return [self.releases[f"{tag.group(1)}/{tag.group(2)}"]], True
+        wheel = self.wheels.get(text) or self.wheels.get(f"{text}.0")
         if wheel and wheel.id in self.releases:
             return [self.releases[wheel.id]], wheel.exact
         of_release = [release for release in self.releases.values() if release.release == text]

@@ -130,3 +130,23 @@ class TestWords:
         record = diagnose_text("图模式下 PIECEWISE 与 FULL 有什么区别？")
         assert record["verdict"] == "insufficient"
         assert "graph-mode-expert" in render_text(record)
+
+
+class TestACaptureEndAlone:
+    """capture_end is called after an exception in the body too: alone it may be the echo of what was not pasted."""
+
+    LINE = (
+        "RuntimeError: capture_end:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:247 NPU function error: "
+        "c10_npu::acl::AclmdlRICaptureEnd(capture_stream_, &model_ri), error code is 107025\n"
+    )
+
+    def test_the_whole_stack_is_asked_for(self, diagnose_text: Diagnose) -> None:
+        assert any("full Python stack" in item["item"] for item in diagnose_text(self.LINE)["missing"])
+
+    def test_with_its_stack_nothing_more_is_asked_for(self, diagnose_text: Diagnose) -> None:
+        stack = 'Traceback (most recent call last):\n  File "/srv/run.py", line 8, in <module>\n    with torch.npu.graph(g):\n'
+        assert not any("full Python stack" in item["item"] for item in diagnose_text(stack + self.LINE)["missing"])
+
+    def test_who_is_to_blame_is_a_guess(self, diagnose_text: Diagnose) -> None:
+        assert diagnose_text(self.LINE)["owner"]["confidence"] <= 0.5
+        assert diagnose_text(f"vllm serve m, vllm-ascend 0.13\n{self.LINE}")["owner"]["confidence"] > 0.5

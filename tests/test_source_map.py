@@ -160,7 +160,7 @@ def test_a_release_alone_means_all_its_pytorch_lines_and_pytorch_chooses(source_
     assert [item.id for item in source_map.find_release("26.0.0", "2.9.0+cpu")[0]] == ["26.0.0/2.9.0"]
 
 
-@pytest.mark.parametrize("version", ["", "1.2.3", "latest", "2.10", "../../x"])
+@pytest.mark.parametrize("version", ["", "1.2.3", "latest", "2.99", "../../x"])
 def test_an_unknown_version_names_nothing(source_map: SourceMap, version: str) -> None:
     assert source_map.find_release(version) == ([], False)
 
@@ -395,3 +395,9 @@ def test_a_lost_file_name_is_found_again(diagnose_text: Diagnose) -> None:
 
 def test_a_report_without_lines_of_torch_npu_infers_nothing(diagnose_text: Diagnose) -> None:
     assert diagnose_text("ACL graph capture hangs, torch_npu 2.9.0")["environment"]["torch_npu_inferred"] is None
+
+
+@pytest.mark.parametrize("version", ["2.10", "2.10.0", "v26.0.0-pytorch2.10.0", "v2.10.0-26.0.0", "26.0.0/2.10.0"])
+def test_a_release_is_found_by_every_name_in_use(version: str) -> None:
+    releases, exact = SourceMap.load([SEED_KNOWLEDGE]).find_release(version)
+    assert exact and [release.id for release in releases] == ["26.0.0/2.10.0"]

@@ -269,7 +269,8 @@ def decide_owner(text: str, primary: Failure | None, pattern: Pattern | None, la
         owners = pattern.owners
         sure = _UNPROVEN_OWNER if _UNPROVEN.search(pattern.fields.get("Cause", "").lower()) else _PATTERN_OWNER
         if {"user_code", "framework"} <= set(owners) and owners[0] in ("user_code", "framework"):
-            return Finding(by_code if by_code in owners else owners[0], sure, [])
+            # Without a frame or a framework's name the usual owner is a guess.
+            return Finding(by_code, sure, []) if by_code in owners else Finding(owners[0], _UNPROVEN_OWNER, [])
         return Finding(pattern.owner, sure, [])
     if primary is not None:
         low = f"{primary.type} {primary.text}".lower()

@@ -61,7 +61,7 @@ ITEMS = {
             "profile",
             ("a profile of a few steps in graph mode and in eager mode", "图模式与 Eager 各若干步的 profiling 数据"),
             ("whether kernels run inside a replay, and where the gaps are, is a measurement", "算子是否在图内执行、空泡在哪里，需要测量"),
-            "torch_npu.profiler with ProfilerLevel.Level1 over 3 to 5 decode steps, export_type Text",
+            "torch_npu.profiler with ProfilerLevel.Level1 over 10 decode steps, export_type Text",
         ),
         Item(
             "rank_stacks",
@@ -74,6 +74,8 @@ ITEMS = {
 
 # Whole words: "install", "changed" and "exchange" hold the letters too.
 _HANGS = re.compile(r"\bhang(?:s|ing)?\b|\bhung\b|\bstuck\b|deadlock|卡|hang住")
+# Also called after an exception in the body of the capture: pasted alone it may hide the cause above it.
+_CLOSES_CAPTURE = re.compile(r"\bcapture_end\b|AclmdlRICaptureEnd")
 # Nothing fails there, so there is no stack to send.
 _WITHOUT_STACK = frozenset(("accuracy", "performance"))
 _BY_STAGE = {
@@ -99,7 +101,8 @@ def find_missing(
     wanted: list[str] = list(_BY_STAGE.get(stage, ())) if not decisive else []
     if not decisive and _HANGS.search(low):
         wanted.append("rank_stacks")
-    if not decisive and (stage not in _WITHOUT_STACK if primary is None else not primary.frames):
+    alone = primary is not None and not primary.frames and _CLOSES_CAPTURE.search(primary.text)
+    if alone or (not decisive and (stage not in _WITHOUT_STACK if primary is None else not primary.frames)):
         wanted.append("full_stack")
     absent = _absent_versions(environment)
     if absent:
