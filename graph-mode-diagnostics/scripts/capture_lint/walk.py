@@ -8,7 +8,7 @@ from typing import Iterable, Sequence
 from . import names
 from .conditions import capture_guard, captures, mentions_capture
 from .expressions import ExpressionReader, Frame, container_of_modules
-from .parameters import bind_arguments, presumed_arguments
+from .parameters import annotated_tensors, bind_arguments, presumed_arguments
 from .project import Class, Function, Module, Project
 from .trace import COMPILED, DEVICE, GRAPHED, MANUAL, NONE, UNKNOWN, Event, Region, Trace, Value
 from .values import join
@@ -78,7 +78,10 @@ class Walker(ExpressionReader):
         region = self.compiled_by_decorator(function)
         if region is not None:
             self.regions.append(region)
-        self.enter(function, presumed_arguments(function, certain=region is not None), outer, UNKNOWN)
+        values = presumed_arguments(function, certain=region is not None)
+        if region is None and mentions_capture(function):
+            values.update(annotated_tensors(function))
+        self.enter(function, values, outer, UNKNOWN)
         if region is not None:
             self.regions.pop()
 
@@ -244,7 +247,7 @@ class Walker(ExpressionReader):
         return self._enter_call(function, event, values, instance)
 
     def _enter_call(self, function: Function, event: Event, args: Sequence[Value], instance: Value) -> Value:
-        passed = bind_arguments(function, args, event.keywords)
+        passed = bind_arguments(function, args, event.keywords, captured=bool(self.regions))
         outer = self._outer_for(function)
         if self.regions or mentions_capture(function):
             return self.enter(function, passed, outer, instance)
