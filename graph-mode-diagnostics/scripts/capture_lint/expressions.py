@@ -139,6 +139,7 @@ class ExpressionReader:
         base = self.read(node.value)
         if base.kind in ("device", "mask", "cpu"):
             if node.attr in HOST_ATTRIBUTES:
+                self.emit(Event("host_attribute", node, name, value=base))
                 return Value("host", "npu" if base.on_device else "cpu") if node.attr == "device" else HOST
             if node.attr in SAME_ATTRIBUTES:
                 return base

@@ -54,7 +54,7 @@ def annotated_tensors(function: Function) -> dict[str, Value]:
         for parameter in function.parameters
         if "Tensor" in (written := set(re.findall(r"\w+", _annotation(parameter.annotation))))
         and written <= _TENSOR_ANNOTATION
-        and not _HOST_NAMES & set(parameter.arg.lower().split("_"))
+        and not _named_for_host(parameter)
     }
 
 
@@ -80,8 +80,14 @@ def presumed_arguments(function: Function, certain: bool) -> dict[str, Value]:
     return values
 
 
+def _named_for_host(parameter: ast.arg) -> bool:
+    return bool(_HOST_NAMES & set(parameter.arg.lower().split("_")))
+
+
 def _presume(parameter: ast.arg, default: ast.expr | None, used: bool, certain: bool) -> Value:
     written = _annotation(parameter.annotation)
+    if _named_for_host(parameter) and ("Tensor" in written or not written):
+        return UNKNOWN
     if "Tensor" in written:
         simple = "list" not in written.lower() and "dict" not in written.lower() and "tuple" not in written.lower()
         if not simple:

@@ -399,7 +399,9 @@ class Walker(ExpressionReader):
             self.frame.names[name] = DEVICE if value.on_device else current
 
     def _do_return(self, node: ast.Return) -> None:
-        self.frame.returned.append(self.read(node.value))
+        value = self.read(node.value)
+        self.emit(Event("return", node, value=value))
+        self.frame.returned.append(value)
 
     def _do_raise(self, node: ast.Raise) -> None:
         guarded, self.frame.guarded = self.frame.guarded, True  # runs only when the code fails anyway
