@@ -55,7 +55,8 @@ def unjoined_in_entry(events: list[Event], position: int) -> Remark | None:
         return Remark(
             f"`{use.name}`, made on stream `{stream}`, is used in line {line} and nothing waits for it", "error"
         )
-    if "Stream" in made_here and "." not in stream and stream not in returned:
+    reachable = any(event.kind == "global" and event.name == stream and _same(event, left) for event in events)
+    if "Stream" in made_here and "." not in stream and stream not in returned and not reachable:
         return Remark(
             f"stream `{stream}`, made in this function, is used and nothing waits for it before the end", "error"
         )

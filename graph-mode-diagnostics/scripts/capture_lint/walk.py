@@ -82,8 +82,7 @@ class Walker(ExpressionReader):
         if region is None and mentions_capture(function):
             values.update(annotated_tensors(function))
         self.enter(function, values, outer, UNKNOWN)
-        if region is not None:
-            self.regions.pop()
+        self.regions.clear()
 
     def walk_region(
         self, function: Function, kind: str, line: int, outer: dict[str, Value], args: Sequence[Value]
@@ -96,9 +95,10 @@ class Walker(ExpressionReader):
         for name, value in zip(plain, args):
             if value.kind != "unknown":
                 values[name] = value
+        depth = len(self.regions)
         self.regions.append(region)
         self.enter(function, values, outer, UNKNOWN)
-        self.regions.pop()
+        del self.regions[depth:]  # empty already where the function ends a capture that it did not begin
 
     # -- functions ---------------------------------------------------------------------------------------------
 
@@ -420,6 +420,8 @@ class Walker(ExpressionReader):
 
     def _do_global(self, node: ast.Global) -> None:
         self.frame.globals.update(node.names)
+        for name in node.names:
+            self.emit(Event("global", node, name))
 
     _do_nonlocal = _do_global
 
