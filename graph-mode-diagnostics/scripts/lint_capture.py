@@ -107,7 +107,7 @@ def chosen_rules(text: str) -> list[str]:
 def at_least(report: Report, severity: str) -> Report:
     """Keep the findings of this severity and above."""
     kept = SEVERITIES[: SEVERITIES.index(severity) + 1]
-    return report._replace(findings=[item for item in report.findings if item.rule.severity in kept])
+    return report._replace(findings=[item for item in report.findings if item.severity in kept])
 
 
 def write(report: Report, form: str, everything: bool) -> None:

@@ -171,6 +171,107 @@ class TestProjects:
         assert run_script(SCRIPT, str(file), "--select", "G999").returncode == 2
 
 
+# The body of `def step(x: torch.Tensor, side)`, and the severity of what is said of its side stream ('': nothing).
+ENTRY_STREAMS = {
+    "a stream of its own, never joined": (
+        "s = torch.npu.Stream()\ns.wait_stream(torch.npu.current_stream())\nwith torch.npu.stream(s):\n    x.add_(1)",
+        "error",
+    ),
+    "the result is used unawaited": ("with torch.npu.stream(side):\n    y = x + 1\nreturn y * 2", "error"),
+    "a forked stream that the caller could join": (
+        "side.wait_stream(torch.npu.current_stream())\nwith torch.npu.stream(side):\n    y = x + 1\nreturn x * 2",
+        "warning",
+    ),
+    "a result that the caller could wait for": ("with torch.npu.stream(side):\n    y = x + 1\nreturn x, y", "warning"),
+    "a global stream, made at the first use": (
+        "global shared\nshared = torch.npu.Stream()\nwith torch.npu.stream(shared):\n    y = x + 1\nreturn x",
+        "warning",
+    ),
+    "joined": (
+        "side.wait_stream(torch.npu.current_stream())\nwith torch.npu.stream(side):\n    y = x + 1\n"
+        "torch.npu.current_stream().wait_stream(side)\nreturn y * 2",
+        "",
+    ),
+    "joined by an event": (
+        "with torch.npu.stream(side):\n    y = x + 1\n    done = side.record_event()\n"
+        "torch.npu.current_stream().wait_event(done)\nreturn y * 2",
+        "",
+    ),
+    "handed to a function that may join": (
+        "s = torch.npu.Stream()\nwith torch.npu.stream(s):\n    y = x + 1\nfinish(s)\nreturn y * 2",
+        "",
+    ),
+    "forked and joined by the caller": ("with torch.npu.stream(side):\n    x.add_(1)\nreturn x.shape", ""),
+    "the result's name is bound anew": (
+        "with torch.npu.stream(side):\n    y = x + 1\ny = x * 2\nreturn y.sum()",
+        "",
+    ),
+    "the capture's own stream": (
+        "s = torch.npu.current_stream()\nwith torch.npu.stream(s):\n    y = x + 1\nreturn y * 2",
+        "",
+    ),
+}
+
+
+def lint_entry(body: str) -> check.Report:
+    text = "import torch\ndef step(x: torch.Tensor, side):\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    source = sources.parse_text(text, "program.py")
+    assert isinstance(source, sources.Source), source
+    return check.lint_sources([source], [check.Entry("program", "step")], ["G026"])
+
+
+class TestEntries:
+    @pytest.mark.parametrize("case", sorted(ENTRY_STREAMS))
+    def test_a_side_stream_left_unjoined_is_judged_by_what_the_caller_could_still_do(self, case: str) -> None:
+        body, severity = ENTRY_STREAMS[case]
+        report = lint_entry(body)
+        assert report.regions == 1
+        assert [item.severity for item in report.findings] == ([severity] if severity else [])
+        for item in report.findings:
+            assert ("caller" in item.message) == (severity == "warning")
+
+    def test_a_place_that_a_region_also_reaches_counts_by_the_graver_of_the_two(self) -> None:
+        text = (
+            "import torch\nside = torch.npu.Stream()\ndef step(x: torch.Tensor):\n"
+            "    side.wait_stream(torch.npu.current_stream())\n    with torch.npu.stream(side):\n        x.add_(1)\n"
+            "def capture(x):\n    g = torch.npu.NPUGraph()\n    with torch.npu.graph(g):\n        step(x)\n"
+        )
+        source = sources.parse_text(text, "program.py")
+        assert isinstance(source, sources.Source), source
+        for entries, severity in (([], "error"), ([check.Entry("program", "step")], "error")):
+            (finding,) = check.lint_sources([source], entries, ["G026"]).findings
+            assert finding.severity == severity
+
+    def test_a_function_that_ends_a_capture_it_did_not_begin_is_read_to_its_end(self) -> None:
+        assert lint_entry("side.capture_end()\nreturn x").findings == []
+
+    def test_a_softened_finding_keeps_its_severity_in_every_form(self, tmp_path: Path) -> None:
+        file = tmp_path / "net.py"
+        body = ENTRY_STREAMS["a result that the caller could wait for"][0].replace("\n", "\n    ")
+        file.write_text(f"import torch\ndef step(x: torch.Tensor, side):\n    {body}\n")
+        command = (SCRIPT, str(file), "--entry", "net:step")
+        assert b"G026 warning" in run_script(*command).stdout
+        assert json.loads(run_script(*command, "--output", "json").stdout)["counts"]["warning"] == 1
+        sarif_run = json.loads(run_script(*command, "--output", "sarif").stdout)["runs"][0]
+        assert sarif_run["results"][0]["level"] == "warning"
+        assert run_script(*command, "--severity", "error").returncode == 0
+
+    def test_no_findings_says_what_was_inspected_and_that_callers_were_not(self, tmp_path: Path) -> None:
+        file = tmp_path / "net.py"
+        file.write_text(
+            "import torch\ndef step(x):\n    return x * 2\n"
+            "def capture(x):\n    g = torch.npu.NPUGraph()\n    with torch.npu.graph(g):\n        y = x + 1\n    return y\n"
+        )
+        for form in ("text", "md"):
+            entry = run_script(SCRIPT, str(file), "--entry", "net:step", "--output", form).stdout.decode()
+            assert "net.py:2 (entry)" in entry
+            assert "net.py:6 (capture)" in entry
+            assert "callers of an entry were not inspected" in entry
+            plain = run_script(SCRIPT, str(file), "--output", form).stdout.decode()
+            assert "net.py:6 (capture)" in plain
+            assert "callers" not in plain
+
+
 HOSTILE = {
     "a syntax error": ("broken.py", b"def f(:\n", "broken.py line 1"),
     "Python 2": ("old.py", b'print "x"\n', "line 1"),

@@ -8,7 +8,7 @@ from typing import Iterable, NamedTuple, Sequence
 from . import rules_api, rules_copies, rules_environment, rules_reads, rules_replay, rules_shapes, rules_streams
 from .conditions import mentions, mentions_capture
 from .project import Class, Function, Module, Project
-from .rule import RULES, Finding, Rule
+from .rule import RULES, SEVERITIES, Finding, Remark, Rule
 from .sources import Problem, Source, find_files, read_source, suppressed
 from .trace import ENTRY, Event, Trace, Value
 from .walk import Walker
@@ -33,6 +33,8 @@ class Report(NamedTuple):
     regions: int
     suppressed: int
     missing_entries: list[str]
+    # Where each region begins, as "file:line" and its kind (trace.py).
+    inspected: list[tuple[str, str]]
 
 
 def lint_paths(paths: Sequence[str], entries: Sequence[Entry] = (), rules: Iterable[str] = ()) -> Report:
@@ -81,7 +83,8 @@ def lint_sources(sources: Sequence[Source], entries: Sequence[Entry] = (), rules
         except RecursionError:
             problems.append(Problem(module.source.file, 0, "has expressions nested too deep to be followed"))
     findings = sorted(found.values(), key=lambda item: (item.file, item.line, item.column, item.rule.id))
-    return Report(findings, problems, len(sources), len(regions), len(hidden), missing)
+    inspected = [(f"{file}:{line}", kind) for file, line, kind in sorted(regions)]
+    return Report(findings, problems, len(sources), len(regions), len(hidden), missing, inspected)
 
 
 def called_names(project: Project) -> set[str]:
@@ -210,19 +213,26 @@ def _judge(
             if ids is not None and (not ids or rule.id in ids):
                 hidden.add((finding.file, finding.line, rule.id))
                 continue
-            found.setdefault((finding.file, finding.line, finding.column, rule.id), finding)
+            key = (finding.file, finding.line, finding.column, rule.id)
+            # Reached from an entry and from a region of its own, a place counts by the graver of the two.
+            if key not in found or SEVERITIES.index(finding.severity) < SEVERITIES.index(found[key].severity):
+                found[key] = finding
 
 
-def _finding(rule: Rule, event: Event, detail: str, texts: dict[str, list[str]]) -> Finding:
+def _finding(rule: Rule, event: Event, detail: str | Remark, texts: dict[str, list[str]]) -> Finding:
     node = event.node
     line = getattr(node, "lineno", 1)
     lines = texts[event.file]
     text = lines[line - 1].strip()[:160] if 0 < line <= len(lines) else ""
     region = event.region
     label = f"{region.label} at {region.file}:{region.line}" if region is not None else ""
-    message = rule.message.replace("{}", detail[:80])
+    if isinstance(detail, Remark):
+        message, severity = detail
+    else:
+        message, severity = rule.message.replace("{}", detail[:80]), rule.severity
     return Finding(
         rule,
+        severity,
         event.file,
         line,
         getattr(node, "col_offset", 0) + 1,

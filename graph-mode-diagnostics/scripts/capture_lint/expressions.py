@@ -139,6 +139,7 @@ class ExpressionReader:
         base = self.read(node.value)
         if base.kind in ("device", "mask", "cpu"):
             if node.attr in HOST_ATTRIBUTES:
+                self.emit(Event("host_attribute", node, name, value=base))
                 return Value("host", "npu" if base.on_device else "cpu") if node.attr == "device" else HOST
             if node.attr in SAME_ATTRIBUTES:
                 return base
@@ -235,12 +236,14 @@ class ExpressionReader:
     def _read_subscript(self, node: ast.Subscript) -> Value:
         base = self.read(node.value)
         index = self._read_index(node.slice, base)
-        if base.kind in ("device", "mask"):
+        if base.kind in ("device", "mask", "unknown"):
+            # Only a tensor is indexed by a tensor of truths.
             if index.kind == "mask":
                 kind = "index" if isinstance(node.ctx, ast.Load) else "store_index"
                 self.emit(Event(kind, node, self.dotted(node.value), receiver=base, value=index))
                 return DEVICE
-            return base._replace(detail=None)
+            if base.kind != "unknown":
+                return base._replace(detail=None)
         if isinstance(index.detail, int) and -len(base.items) <= index.detail < len(base.items):
             return base.items[index.detail]
         if base.kind == "iterable" and isinstance(base.detail, Value):

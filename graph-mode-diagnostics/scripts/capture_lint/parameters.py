@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Sequence
 
 from .project import Function
@@ -16,18 +17,45 @@ _TENSOR_METHODS = words(
 )
 
 
-def bind_arguments(function: Function, args: Sequence[Value], keywords: dict[str, Value]) -> dict[str, Value]:
-    """Return parameter name → value for a call; a default stands where nothing is passed."""
+# An annotation of these words alone says that the parameter is a tensor; in a union it may be a number.
+_TENSOR_ANNOTATION = words("torch Tensor Optional None typing")
+# A parameter with one of these in its name holds a copy on the host (seq_lens_cpu), whatever its annotation.
+_HOST_NAMES = words("cpu host numpy np pinned")
+
+
+def bind_arguments(
+    function: Function, args: Sequence[Value], keywords: dict[str, Value], captured: bool
+) -> dict[str, Value]:
+    """Return parameter name → value for a call; a default stands where nothing is passed.
+
+    Args:
+        captured: the call runs inside a capture, where a parameter annotated as a tensor is one on the device.
+    """
     parameters = function.parameters
     if parameters and parameters[0].arg in ("self", "cls") and function.owner is not None:
         parameters = parameters[1:]
     values = presumed_arguments(function, certain=False)
+    annotated = annotated_tensors(function) if captured else {}
     for parameter, value in zip(parameters, args):
-        values[parameter.arg] = value if value.kind != "unknown" else values.get(parameter.arg, UNKNOWN)
+        name = parameter.arg
+        values[name] = value if value.kind != "unknown" else annotated.get(name, values.get(name, UNKNOWN))
     for name, value in keywords.items():
         if value.kind != "unknown":
             values[name] = value
+        elif name in annotated:
+            values[name] = annotated[name]
     return values
+
+
+def annotated_tensors(function: Function) -> dict[str, Value]:
+    """Return the parameters whose annotation says that they are tensors, as tensors on the device."""
+    return {
+        parameter.arg: DEVICE
+        for parameter in function.parameters
+        if "Tensor" in (written := set(re.findall(r"\w+", _annotation(parameter.annotation))))
+        and written <= _TENSOR_ANNOTATION
+        and not _named_for_host(parameter)
+    }
 
 
 def presumed_arguments(function: Function, certain: bool) -> dict[str, Value]:
@@ -52,8 +80,14 @@ def presumed_arguments(function: Function, certain: bool) -> dict[str, Value]:
     return values
 
 
+def _named_for_host(parameter: ast.arg) -> bool:
+    return bool(_HOST_NAMES & set(parameter.arg.lower().split("_")))
+
+
 def _presume(parameter: ast.arg, default: ast.expr | None, used: bool, certain: bool) -> Value:
     written = _annotation(parameter.annotation)
+    if _named_for_host(parameter) and ("Tensor" in written or not written):
+        return UNKNOWN
     if "Tensor" in written:
         simple = "list" not in written.lower() and "dict" not in written.lower() and "tuple" not in written.lower()
         if not simple:

@@ -6,10 +6,15 @@ from typing import Any, Sequence
 
 from .check import Report
 from .rule import Finding, Rule
+from .trace import COMPILED, ENTRY, GRAPHED, MANUAL
 
 SCHEMA = "npu-graph/lint/1"
 # JSON stays readable to an agent: counts are exact, the list is cut here unless --all is given.
 MAX_JSON_FINDINGS = 200
+# A report without findings names this many of the regions looked at.
+MAX_PLACES = 5
+# What a user calls each kind of region.
+_KINDS = {MANUAL: "capture", GRAPHED: "make_graphed_callables", COMPILED: "compiled", ENTRY: "entry"}
 
 
 def as_record(report: Report, limit: int = MAX_JSON_FINDINGS) -> dict[str, Any]:
@@ -39,7 +44,7 @@ def verdict(report: Report) -> str:
 def _counts(findings: Sequence[Finding]) -> dict[str, int]:
     counts = {"error": 0, "warning": 0, "info": 0}
     for item in findings:
-        counts[item.rule.severity] += 1
+        counts[item.severity] += 1
     return counts
 
 
@@ -47,7 +52,7 @@ def _finding_record(item: Finding) -> dict[str, Any]:
     return {
         "rule": item.rule.id,
         "name": item.rule.name,
-        "severity": item.rule.severity,
+        "severity": item.severity,
         "file": item.file,
         "line": item.line,
         "column": item.column,
@@ -66,7 +71,7 @@ def render_text(report: Report) -> str:
     lines: list[str] = []
     for item in report.findings:
         lines.append(
-            f"{item.file}:{item.line}:{item.column}: {item.rule.id} {item.rule.severity}: {item.message} "
+            f"{item.file}:{item.line}:{item.column}: {item.rule.id} {item.severity}: {item.message} "
             f"[{item.rule.name}, {item.rule.pattern}]"
         )
         if item.text:
@@ -76,8 +81,21 @@ def render_text(report: Report) -> str:
         lines.append(f"    fix: {item.rule.fix}")
     lines += [_problem_line(item.file, item.line, item.message) for item in report.problems]
     lines += [f"entry {name}: no such function in the given files" for name in report.missing_entries]
+    if verdict(report) == "clean":
+        lines.append(inspected(report))
     lines.append(summary(report))
     return "\n".join(lines)
+
+
+def inspected(report: Report) -> str:
+    """Return the line that says what "no findings" is about: the regions looked at, and what stays unseen."""
+    places = [f"{place} ({_KINDS[kind]})" for place, kind in report.inspected]
+    more = f" and {len(places) - MAX_PLACES} more" if len(places) > MAX_PLACES else ""
+    entry = any(kind == ENTRY for _, kind in report.inspected)
+    unseen = (
+        "; the callers of an entry were not inspected: rules on their warm-up, inputs, joins and replay do not apply"
+    )
+    return f"inspected: {', '.join(places[:MAX_PLACES])}{more}{unseen if entry else ''}"
 
 
 def _problem_line(file: str, line: int, message: str) -> str:
@@ -105,6 +123,8 @@ def summary(report: Report) -> str:
 def render_markdown(report: Report) -> str:
     """Return a table of the findings for a chat."""
     lines = [f"**{summary(report)}**", ""]
+    if verdict(report) == "clean":
+        lines.append(inspected(report))
     if report.findings:
         lines += ["| where | rule | what | fix |", "| --- | --- | --- | --- |"]
     for item in report.findings:

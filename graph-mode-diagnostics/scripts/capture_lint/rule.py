@@ -14,8 +14,14 @@ if TYPE_CHECKING:
 SEVERITIES = ("error", "warning", "info")
 SECTIONS = ("Why", "Fix", "Bad", "Good")
 
-Hit = "tuple[Event, str]"
-Check = Callable[["Trace"], Iterable["tuple[Event, str]"]]
+Check = Callable[["Trace"], Iterable["tuple[Event, str | Remark]"]]
+
+
+class Remark(NamedTuple):
+    """What a check says of one place in its own words, where the rule's message or severity does not fit it."""
+
+    message: str
+    severity: str
 
 
 class Rule(NamedTuple):
@@ -38,6 +44,7 @@ class Finding(NamedTuple):
     """One fault in the code under inspection (line and column are 1-based)."""
 
     rule: Rule
+    severity: str
     file: str
     line: int
     column: int

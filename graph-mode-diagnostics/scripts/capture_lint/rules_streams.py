@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from .rule import rule
+from .entry_streams import short_name, unjoined_in_entry, waiting_on
+from .rule import Remark, rule
 from .trace import ENTRY, Event, Region, Trace
 
-Hits = Iterator["tuple[Event, str]"]
-
-
-def _short(name: str) -> str:
-    return name.rpartition(".")[2]
+Hits = Iterator["tuple[Event, str | Remark]"]
 
 
 def _regions(trace: Trace) -> list[tuple[Region, list[Event]]]:
@@ -21,15 +18,6 @@ def _regions(trace: Trace) -> list[tuple[Region, list[Event]]]:
         if event.region is not None and event.region.bare:
             found.setdefault(id(event.region), (event.region, []))[1].append(event)
     return list(found.values())
-
-
-def _waiting_on(event: Event) -> str:
-    """Return the stream that waits in this call, '' when the call is no wait."""
-    if event.method in ("wait_stream", "wait_event"):
-        return _short(event.owner)
-    if event.method == "wait" and event.arg_names:
-        return _short(event.arg_names[0])
-    return ""
 
 
 def _used(events: list[Event], entered: Event) -> bool:
@@ -52,7 +40,9 @@ def _used(events: list[Event], entered: Event) -> bool:
 def side_stream_not_joined(trace: Trace) -> Hits:
     """A side stream used inside a captured region and not joined before its end.
 
-    Why: the capture stream never waits for that work, so the graph cannot be closed (107025).
+    Why: the capture stream never waits for that work, so the graph cannot be closed (107025). In an --entry it is an
+    error where the work's result is used unawaited or the stream is the function's own, and a warning where the entry
+    forks the stream or returns the result: its caller, which was not seen, could still join.
     Fix: after the last work on the side stream: `torch.npu.current_stream().wait_stream(side)`, inside the region.
 
     Bad:
@@ -69,14 +59,18 @@ def side_stream_not_joined(trace: Trace) -> Hits:
             torch.npu.current_stream().wait_stream(side)
     """
     for region, events in _regions(trace):
-        if region.kind == ENTRY:  # the caller of an entry may join
-            continue
         for position, event in enumerate(events):
             if event.kind != "stream_exit" or not event.name or _is_capture_stream(event):
                 continue
             joined = any(_joins(later, event.name) for later in events[position:])
-            if not joined and _used(events[:position], event):
+            if joined or not _used(events[:position], event):
+                continue
+            if region.kind != ENTRY:
                 yield event, event.name
+                continue
+            remark = unjoined_in_entry(events, position)
+            if remark is not None:
+                yield event, remark
 
 
 def _is_capture_stream(event: Event) -> bool:
@@ -88,7 +82,7 @@ def _joins(event: Event, stream: str) -> bool:
     if event.kind != "call":
         return False
     if event.method == "wait_stream":
-        return not event.arg_names or _short(event.arg_names[0]) == _short(stream) or not event.arg_names[0]
+        return not event.arg_names or short_name(event.arg_names[0]) == short_name(stream) or not event.arg_names[0]
     # Which stream an event was recorded on is not followed: any wait for an event may be the join.
     return event.method in ("wait_event", "wait", "join", "join_after_forward", "join_all")
 
@@ -126,9 +120,9 @@ def side_stream_not_forked(trace: Trace) -> Hits:
         for position, event in enumerate(events):
             if event.kind != "stream_enter" or not event.name or _is_capture_stream(event):
                 continue
-            before = [_waiting_on(earlier) for earlier in events[:position] if earlier.kind == "call"]
+            before = [waiting_on(earlier) for earlier in events[:position] if earlier.kind == "call"]
             inside = [
-                _waiting_on(later)
+                waiting_on(later)
                 for later in events[position:]
                 if later.kind == "call"
                 and later.method in ("wait_event", "wait", "wait_stream")
@@ -136,7 +130,7 @@ def side_stream_not_forked(trace: Trace) -> Hits:
             ]
             first_inside = next((e for e in events[position + 1 :] if e.kind == "call"), None)
             forked = (
-                _short(event.name) in before
+                short_name(event.name) in before
                 or "" in [w for w in before if w]
                 or (bool(inside) and first_inside is not None and bool(_waiting_or_current(first_inside)))
             )
@@ -145,7 +139,7 @@ def side_stream_not_forked(trace: Trace) -> Hits:
 
 
 def _waiting_or_current(event: Event) -> str:
-    return _waiting_on(event) or ("current" if event.method == "current_stream" else "")
+    return waiting_on(event) or ("current" if event.method == "current_stream" else "")
 
 
 @rule(

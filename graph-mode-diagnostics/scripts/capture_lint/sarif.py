@@ -73,7 +73,7 @@ def _result(item: Finding, position: int) -> dict[str, Any]:
     return {
         "ruleId": item.rule.id,
         "ruleIndex": position,
-        "level": _LEVELS[item.rule.severity],
+        "level": _LEVELS[item.severity],
         "message": {"text": _sentence(f"{item.message}. {item.rule.fix}" if item.rule.fix else item.message)},
         "locations": [
             {

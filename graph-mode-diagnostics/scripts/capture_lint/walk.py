@@ -8,7 +8,7 @@ from typing import Iterable, Sequence
 from . import names
 from .conditions import capture_guard, captures, mentions_capture
 from .expressions import ExpressionReader, Frame, container_of_modules
-from .parameters import bind_arguments, presumed_arguments
+from .parameters import annotated_tensors, bind_arguments, presumed_arguments
 from .project import Class, Function, Module, Project
 from .trace import COMPILED, DEVICE, GRAPHED, MANUAL, NONE, UNKNOWN, Event, Region, Trace, Value
 from .values import join
@@ -78,9 +78,11 @@ class Walker(ExpressionReader):
         region = self.compiled_by_decorator(function)
         if region is not None:
             self.regions.append(region)
-        self.enter(function, presumed_arguments(function, certain=region is not None), outer, UNKNOWN)
-        if region is not None:
-            self.regions.pop()
+        values = presumed_arguments(function, certain=region is not None)
+        if region is None and mentions_capture(function):
+            values.update(annotated_tensors(function))
+        self.enter(function, values, outer, UNKNOWN)
+        self.regions.clear()
 
     def walk_region(
         self, function: Function, kind: str, line: int, outer: dict[str, Value], args: Sequence[Value]
@@ -93,9 +95,10 @@ class Walker(ExpressionReader):
         for name, value in zip(plain, args):
             if value.kind != "unknown":
                 values[name] = value
+        depth = len(self.regions)
         self.regions.append(region)
         self.enter(function, values, outer, UNKNOWN)
-        self.regions.pop()
+        del self.regions[depth:]  # empty already where the function ends a capture that it did not begin
 
     # -- functions ---------------------------------------------------------------------------------------------
 
@@ -244,7 +247,7 @@ class Walker(ExpressionReader):
         return self._enter_call(function, event, values, instance)
 
     def _enter_call(self, function: Function, event: Event, args: Sequence[Value], instance: Value) -> Value:
-        passed = bind_arguments(function, args, event.keywords)
+        passed = bind_arguments(function, args, event.keywords, captured=bool(self.regions))
         outer = self._outer_for(function)
         if self.regions or mentions_capture(function):
             return self.enter(function, passed, outer, instance)
@@ -396,7 +399,9 @@ class Walker(ExpressionReader):
             self.frame.names[name] = DEVICE if value.on_device else current
 
     def _do_return(self, node: ast.Return) -> None:
-        self.frame.returned.append(self.read(node.value))
+        value = self.read(node.value)
+        self.emit(Event("return", node, value=value))
+        self.frame.returned.append(value)
 
     def _do_raise(self, node: ast.Raise) -> None:
         guarded, self.frame.guarded = self.frame.guarded, True  # runs only when the code fails anyway
@@ -415,6 +420,8 @@ class Walker(ExpressionReader):
 
     def _do_global(self, node: ast.Global) -> None:
         self.frame.globals.update(node.names)
+        for name in node.names:
+            self.emit(Event("global", node, name))
 
     _do_nonlocal = _do_global
 
