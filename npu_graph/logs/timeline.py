@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterable, NamedTuple
 
 from npu_graph.logs.partial import Partial, SourceInfo
+from npu_graph.logs.processes import process_id
 from npu_graph.logs.replays import Replays
 from npu_graph.logs.segment import Event, Segment
 from npu_graph.logs.stamps import SECOND
@@ -103,18 +104,6 @@ class Timeline(NamedTuple):
     ways: dict[str, list[str]]  # process -> ways its captures are logged in
     dropped: int
     clock_steps: list[tuple[Place, float]]
-
-
-def process_id(info: SourceInfo, segment: Segment, pid: str) -> str:
-    """Return the name of a process in the report: host and pid.
-
-    Lines that name no process belong to the file's only one, else to the file itself.
-    """
-    if not pid:
-        named = [name for name in segment.processes if name.isdigit()]
-        pid = named[0] if len(named) == 1 else ""
-    who = pid if pid else f"file {info.path}"
-    return f"{info.host}/{who}" if info.host else who
 
 
 def build_timeline(partial: Partial) -> Timeline:
