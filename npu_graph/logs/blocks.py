@@ -26,11 +26,14 @@ class Part(NamedTuple):
 
 
 def find_heads(parts: Sequence[Part]) -> list[int | None]:
-    """Return for each part the index of the exception line whose block it belongs to, None for all others."""
+    """Return for each part the index of the exception line whose block it belongs to, None for all others.
+
+    Args:
+        parts: in the order of files and lines.
+    """
     heads: list[int | None] = [None] * len(parts)
     open_blocks: dict[tuple[str, str], tuple[int, int]] = {}  # (source, process) -> (head, last line of the block)
-    for index in sorted(range(len(parts)), key=lambda at: (parts[at].source, parts[at].line)):
-        part = parts[index]
+    for index, part in enumerate(parts):
         if _EXCEPTION.match(part.text):
             open_blocks[(part.source, part.process if part.named else "")] = (index, part.line)
             continue

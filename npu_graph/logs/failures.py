@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from statistics import median
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import AbstractSet, Any, Mapping, NamedTuple, Sequence
 
 from npu_graph.logs.blocks import Part, find_heads, is_wrapper
 from npu_graph.logs.echoes import echo_of, named_rank
@@ -86,7 +86,7 @@ def find_failures(partial: Partial, timeline: Timeline) -> Failures:
     ahead = {skew.other: int(skew.offset_s * SECOND) for skew in skews if _is_real(skew)}
     activity = _last_activity(timeline)
     occurrences: list[Occurrence] = []
-    named_lines: list[bool] = []
+    nameless: set[tuple[Place, str]] = set()  # lines that do not say which process they are of
     errors = unclustered = 0
     for info, segment in partial.sources():
         errors += segment.errors
@@ -118,8 +118,9 @@ def find_failures(partial: Partial, timeline: Timeline) -> Failures:
                     named_rank(cluster.text),
                 )
             )
-            named_lines.append(bool(pid))
-    occurrences = _in_blocks(occurrences, named_lines)
+            if not pid:
+                nameless.add((occurrences[-1].place, key))
+    occurrences = _in_blocks(occurrences, nameless)
     occurrences.sort(key=_order)
     named = _named_ranks(occurrences)
     standing = [item for item in occurrences if not item.echo and not item.retracted]
@@ -142,26 +143,27 @@ def find_failures(partial: Partial, timeline: Timeline) -> Failures:
     return Failures(_groups(occurrences), first, only_echoes, others, after, skews, errors, unclustered, named)
 
 
-def _in_blocks(occurrences: Sequence[Occurrence], named: Sequence[bool]) -> list[Occurrence]:
+def _in_blocks(occurrences: Sequence[Occurrence], nameless: AbstractSet[tuple[Place, str]]) -> list[Occurrence]:
     """Let the parts of an error block agree: on its time, its process, and whether it is an echo."""
-    found = find_heads(
+    result = sorted(occurrences, key=lambda item: (item.place, item.process, item.key))
+    known = [(item.place, item.key) not in nameless for item in result]
+    heads = find_heads(
         [
-            Part(item.place.source, item.place.line, item.process, known, item.cluster.form, item.cluster.text)
-            for item, known in zip(occurrences, named)
+            Part(item.place.source, item.place.line, item.process, named, item.cluster.form, item.cluster.text)
+            for item, named in zip(result, known)
         ]
     )
     members: dict[int, list[int]] = {}
-    for index, head in enumerate(found):
+    for index, head in enumerate(heads):
         if head is not None:
             members.setdefault(head, []).append(index)
-    result = list(occurrences)
     for head, indexes in members.items():
-        parts = [occurrences[index] for index in indexes]
-        whole = _timed(occurrences[head], parts)
+        parts = [result[index] for index in indexes]
+        whole = _timed(result[head], parts)
         waited = next((part for part in parts if part.echo and part.names), None)
         if waited is not None and not whole.echo:
             whole = whole._replace(echo=waited.echo)
-        if not named[head]:
+        if not known[head]:
             whole = whole._replace(process=parts[0].process)
         result[head] = whole
         for index, part in zip(indexes, parts):
@@ -171,16 +173,26 @@ def _in_blocks(occurrences: Sequence[Occurrence], named: Sequence[bool]) -> list
 
 
 def _timed(head: Occurrence, parts: Sequence[Occurrence]) -> Occurrence:
-    """Give an exception line without a stamp the finest stamp of its block, unless that is of an older error."""
+    """Give an exception line the finest stamp of its block, where its own is coarser or an earlier line's.
+
+    CANN also prints errors that it kept from before; a stamp outside the time of the exception line is not used.
+    """
     stamped = [part for part in parts if part.us is not None and not part.inherited]
-    if (head.us is not None and not head.inherited) or not stamped:
+    if not stamped:
         return head
     best = min(stamped, key=lambda part: (part.resolution, part.place.line))
     us = best.us or 0
     latest = us + max(best.resolution, 1) - 1
     if head.us is not None and latest < head.us:
         return head
-    return head._replace(us=us, resolution=best.resolution, inherited=False, latest_us=latest)
+    if (
+        head.us is not None
+        and not head.inherited
+        and (best.resolution >= head.resolution or us >= head.us + head.resolution)
+    ):
+        return head
+    last_us = us if head.last_us is None else max(us, head.last_us)
+    return head._replace(us=us, resolution=best.resolution, inherited=False, latest_us=latest, last_us=last_us)
 
 
 def _named_ranks(occurrences: Sequence[Occurrence]) -> dict[str, int]:
@@ -242,7 +254,7 @@ def _order(item: Occurrence) -> tuple[Any, ...]:
     another file's error only where the stamps around it prove it.
     """
     latest = item.latest_us if item.latest_us is not None else 1 << 62
-    return (latest, item.depth, item.place.source, item.place.line)
+    return (latest, item.depth, item.place.source, item.place.line, item.process, item.key)
 
 
 def _depth(cluster: Cluster) -> int:

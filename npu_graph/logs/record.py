@@ -333,6 +333,7 @@ def _error_record(failures: Failures, ranks: dict[str, str], knowledge: Sequence
             "ranks": sorted({ranks.get(name, "") for name in group.processes} - {""}),
             "first_us": group.first.us,
             "last_us": group.last_us,
+            "resolution_us": group.first.resolution,
             "source": group.first.place.source,
             "line": group.first.place.line,
             "echo": group.echo,
@@ -371,7 +372,7 @@ def _first_failure(failures: Failures, ranks: dict[str, str], partial: Partial) 
     context = partial.contexts.get((first.place.source, first.place.line), [])
     record = _occurrence(first, ranks)
     record["text"] = first.cluster.text
-    record["why"] = _why(failures)
+    record["why"] = _why(failures, ranks)
     record["confidence"] = _confidence(failures)
     record["context"] = [{"line": number, "text": text} for number, text in context]
     record["others"] = [{**_occurrence(item, ranks), "text": item.cluster.text[:300]} for item in failures.others]
@@ -387,6 +388,7 @@ def _first_failure(failures: Failures, ranks: dict[str, str], partial: Partial) 
     ]
     record["echoes_left_out"] = max(0, len(failures.echoes) - _MAX_ECHOES)
     record["processes_without_errors"] = _quiet(failures, ranks)
+    record["waited_for"] = [{"rank": rank, "processes": number} for rank, number in failures.named.items()]
     return record
 
 
@@ -396,7 +398,7 @@ def _occurrence(item: Occurrence, ranks: dict[str, str]) -> dict[str, Any]:
         "process": item.process,
         "rank": ranks.get(item.process, ""),
         "time_us": item.us,
-        "time": show(item.us),
+        "time": show(item.us, item.resolution),
         "resolution_us": item.resolution,
         "time_of_an_earlier_line": item.inherited,
         "source": item.place.source,
@@ -405,7 +407,7 @@ def _occurrence(item: Occurrence, ranks: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _why(failures: Failures) -> str:
+def _why(failures: Failures, ranks: dict[str, str]) -> str:
     first = failures.first
     if first is None:
         return ""
@@ -416,6 +418,8 @@ def _why(failures: Failures) -> str:
         )
     if first.us is None:
         return "the first error by position; without time stamps, files cannot be ordered against each other"
+    if ranks.get(first.process) in failures.named and failures.others:
+        return "an own failure of the rank that others waited for, and no other error is proved to be earlier"
     if first.survived:
         return "the earliest error that is not an echo; but its process went on capturing and replaying long after it"
     return "the earliest error that is neither an echo of another one nor followed by a healthy run"
