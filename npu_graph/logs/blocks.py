@@ -8,7 +8,7 @@ from typing import NamedTuple, Sequence
 # Lines between two parts of a block: a message of several lines, or other ranks that write to the same stream.
 _GAP = 40
 # Where the exception line names no process, only its closest lines are surely of the same block.
-_NAMELESS_GAP = 3
+_NAMELESS_GAP = 6
 _EXCEPTION = re.compile(r"(?:[A-Za-z_][\w.]{0,120}\.)?[A-Z]\w{0,60}(?:Error|Exception|Failure)(?::|\(| |$)")
 # Parts that say nothing of their own: torch_npu's closing line and CANN's heading.
 _WRAPPER = re.compile(r"\[ERROR\] 20[\d:-]{10,20} \(PID:|E[A-Z1-9]\d{4}: Inner Error!?\s*$")
@@ -20,7 +20,7 @@ class Part(NamedTuple):
     source: str
     line: int
     process: str
-    named: bool  # whether the line itself says which process it is of
+    named: bool  # whether it is known which process the line is of
     form: str
     text: str
 

@@ -118,7 +118,7 @@ def find_failures(partial: Partial, timeline: Timeline) -> Failures:
                     named_rank(cluster.text),
                 )
             )
-            if not pid:
+            if not pid and process.endswith(f"file {info.path}"):
                 nameless.add((occurrences[-1].place, key))
     occurrences = _in_blocks(occurrences, nameless)
     occurrences.sort(key=_order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -63,6 +64,11 @@ def wait(
     ]
 
 
+def without_ranks(lines: list[str]) -> list[str]:
+    """The lines of a process that writes to a file of its own."""
+    return [re.sub(r"^\[rank\d+\]: ", "", line) for line in lines]
+
+
 def of_files(files: dict[str, list[str]], cuts: list[int] | None = None) -> dict[str, Any]:
     parts = [scan_bytes("".join(line + "\n" for line in files[name]).encode(), cuts, name) for name in sorted(files)]
     return analyse(merge(parts), folders=[])
@@ -76,9 +82,11 @@ def of_ranks(waits: dict[int, list[str]], failed: list[str], cuts: list[int] | N
 @pytest.mark.parametrize("header", ["ERR02200 DIST call hccl api failed", "ERR00100 PTA call acl api failed", None])
 @pytest.mark.parametrize("function", [WITH_TIMEOUT, "c10_npu::acl::AclrtSynchronizeStream(stream)"])
 @pytest.mark.parametrize("compact", [False, True])
-def test_the_rank_that_failed_by_itself_is_named_and_not_those_that_waited(compact, function, header, cuts):
-    waits = {rank: wait(rank, 81.25 + rank, header) for rank in (0, 1, 2)}
-    first = of_ranks(waits, own_failure(3, 21.7, compact, function), cuts)["first_failure"]
+@pytest.mark.parametrize("prefixed", [True, False])
+def test_the_rank_that_failed_by_itself_is_named_and_not_those_that_waited(prefixed, compact, function, header, cuts):
+    dressed = (lambda lines: lines) if prefixed else without_ranks
+    waits = {rank: dressed(wait(rank, 81.25 + rank, header)) for rank in (0, 1, 2)}
+    first = of_ranks(waits, dressed(own_failure(3, 21.7, compact, function)), cuts)["first_failure"]
     assert (first["rank"], first["source"], first["line"]) == ("3", "rank_3.log", 3)
     assert "107027" in first["text"]
     assert first["others"] == []
@@ -133,6 +141,14 @@ def test_an_error_that_cann_kept_from_before_does_not_date_the_exception():
 def test_a_line_of_torch_npu_far_from_an_exception_is_an_error_of_its_own():
     lines = [*wait(0, 81, None), *(replay(82 + k * 0.01, pid=500, rank=0) for k in range(60)), pta(83, 500, 0)]
     assert of_files({"rank_0.log": lines})["first_failure"]["key"] == "ERR00100 PTA call acl api failed"
+
+
+def test_a_nameless_exception_belongs_to_the_process_of_the_block_right_below_it():
+    lines = [replay(1, pid=500, rank=0), replay(1, pid=501, rank=1), *without_ranks(own_failure(1, 2, False))]
+    lines += without_ranks(wait(0, 81, named=1))
+    first = of_files({"all.log": lines})["first_failure"]
+    assert (first["process"], first["rank"], first["line"]) == ("501", "1", 5)
+    assert {item["process"] for item in first["echoes"]} == {"500"}
 
 
 def test_a_real_fault_below_a_wait_remains_a_candidate():
