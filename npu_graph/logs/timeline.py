@@ -115,8 +115,11 @@ def build_timeline(partial: Partial) -> Timeline:
     for info, segment in sources:
         dropped += segment.dropped_events
         latest: dict[str, int] = {}
+        names: dict[str, str] = {}
         for event in segment.events:
-            process = process_id(info, segment, event.pid)
+            process = names.get(event.pid, "")
+            if not process:
+                process = names[event.pid] = process_id(info, segment, event.pid)
             place = Place(info.id, event.line)
             placed.append(Placed(event.us, len(placed), place, process, event))
             if event.us is not None and not event.inherited:
