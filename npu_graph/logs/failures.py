@@ -11,12 +11,14 @@ from npu_graph.logs.echoes import echo_of, named_rank
 from npu_graph.logs.partial import Partial
 from npu_graph.logs.processes import merged_processes, process_id
 from npu_graph.logs.segment import Cluster
-from npu_graph.logs.stamps import SECOND
+from npu_graph.logs.stamps import DAY, SECOND
 from npu_graph.logs.timeline import Place, Timeline
 
 # Where an error was raised, deepest first; used only where times cannot decide.
 _DEPTH = ((re.compile(r"aicore|aicpu|vector core|aivec|HBM|ECC|device fault|LINK", re.IGNORECASE), 0),)
 _DEPTH_OF_FORM = {"kernel": 0, "plog": 1, "cann": 1, "pta": 2, "torch_npu": 2, "text": 3, "vllm": 4, "sglang": 4}
+# A stamp without a year (vLLM, glog) that lies so far after the full one of its block was given the wrong year.
+_WRONG_YEAR = 300 * DAY
 # A run that goes on this long after the last error of a kind was not stopped by it.
 SURVIVED_S = 60
 
@@ -183,15 +185,13 @@ def _timed(head: Occurrence, parts: Sequence[Occurrence]) -> Occurrence:
     best = min(stamped, key=lambda part: (part.resolution, part.place.line))
     us = best.us or 0
     latest = us + max(best.resolution, 1) - 1
-    if head.us is not None and latest < head.us:
-        return head
-    if (
-        head.us is not None
-        and not head.inherited
-        and (best.resolution >= head.resolution or us >= head.us + head.resolution)
-    ):
-        return head
-    last_us = us if head.last_us is None else max(us, head.last_us)
+    wrong_year = head.us is not None and head.us - us > _WRONG_YEAR
+    if head.us is not None and not wrong_year:
+        is_older = latest < head.us
+        is_no_finer = not head.inherited and (best.resolution >= head.resolution or us >= head.us + head.resolution)
+        if is_older or is_no_finer:
+            return head
+    last_us = us if head.last_us is None or wrong_year else max(us, head.last_us)
     return head._replace(us=us, resolution=best.resolution, inherited=False, latest_us=latest, last_us=last_us)
 
 

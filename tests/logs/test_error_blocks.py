@@ -11,7 +11,7 @@ from npu_graph.logs.echoes import echo_of, named_rank
 from npu_graph.logs.partial import merge
 from npu_graph.logs.record import analyse
 from npu_graph.logs.render import render
-from tests.logs.log_lines import at, glog, pta, replay, scan_bytes
+from tests.logs.log_lines import at, glog, pta, replay, scan_bytes, vllm
 
 WITH_TIMEOUT = "c10_npu::acl::AclrtSynchronizeStreamWithTimeout(stream)"
 
@@ -136,6 +136,16 @@ def test_an_error_that_cann_kept_from_before_does_not_date_the_exception():
         *ranked(3, [exception(WITH_TIMEOUT, 107027), cann(5, "EE9999", "an old message, id=1", 503)]),
     ]
     assert of_files({"rank_3.log": lines})["first_failure"]["time"] == "2026-03-05 08:00:50.000000"
+
+
+def test_the_full_stamp_of_a_block_corrects_a_year_that_was_only_guessed():
+    lines = [
+        vllm(46, exception(WITH_TIMEOUT, 107027), "ERROR", 102),
+        *(vllm(46, line.replace("2026-", "2025-"), "ERROR", 102) for line in (pta(46, 102), "EE9999: Inner Error!")),
+    ]
+    lines += ["x" * 20, pta(50, 900).replace("2026-", "2025-")]
+    first = of_files({"service.log": lines, "z.log": [replay(1, pid=7)]})["first_failure"]
+    assert (first["line"], first["time"]) == (1, "2025-03-05 08:00:46")
 
 
 def test_a_line_of_torch_npu_far_from_an_exception_is_an_error_of_its_own():
