@@ -189,8 +189,10 @@ def _timed(head: Occurrence, parts: Sequence[Occurrence]) -> Occurrence:
     if head.us is not None and not wrong_year:
         is_older = latest < head.us
         is_no_finer = not head.inherited and (best.resolution >= head.resolution or us >= head.us + head.resolution)
-        if is_older or is_no_finer:
+        if is_older or is_no_finer or us < head.us:  # a stamp of whole seconds says no more than the line before
             return head
+    if head.inherited and head.latest_us is not None and not wrong_year:
+        latest = min(latest, head.latest_us)  # the line stands before the stamped one
     last_us = us if head.last_us is None or wrong_year else max(us, head.last_us)
     return head._replace(us=us, resolution=best.resolution, inherited=False, latest_us=latest, last_us=last_us)
 

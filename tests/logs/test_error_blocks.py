@@ -130,6 +130,13 @@ def test_a_wait_takes_the_time_of_its_block_and_not_that_of_the_last_replay_befo
     assert (shown[0]["first_us"] - record["span"]["first_us"]) / 1e6 == pytest.approx(60.25)
 
 
+@pytest.mark.parametrize("before", [20.0, 21.2])
+def test_the_exception_comes_before_the_one_raised_while_it_was_handled(before):
+    lines = [replay(before, pid=503, rank=3), *ranked(3, [exception(WITH_TIMEOUT, 107027), pta(21, 503, 3)])]
+    lines += ranked(3, [exception("c10_npu::acl::AclmdlRICaptureEnd(stream)", 107027), pta(21, 503, 3)])
+    assert of_files({"rank_3.log": lines})["first_failure"]["line"] == 3
+
+
 def test_an_error_that_cann_kept_from_before_does_not_date_the_exception():
     lines = [
         replay(50, pid=503, rank=3),
