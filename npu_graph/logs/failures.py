@@ -4,45 +4,21 @@ from __future__ import annotations
 
 import re
 from statistics import median
-from typing import Any, NamedTuple, Sequence
+from typing import AbstractSet, Any, Mapping, NamedTuple, Sequence
 
+from npu_graph.logs.blocks import Part, find_heads, is_wrapper
+from npu_graph.logs.echoes import echo_of, named_rank
 from npu_graph.logs.partial import Partial
+from npu_graph.logs.processes import merged_processes, process_id
 from npu_graph.logs.segment import Cluster
-from npu_graph.logs.stamps import SECOND
-from npu_graph.logs.timeline import Place, Timeline, process_id
+from npu_graph.logs.stamps import DAY, SECOND
+from npu_graph.logs.timeline import Place, Timeline
 
-# Errors by which a process only reports that another one failed, or that it is going down. Never a first cause while
-# an error of another kind exists.
-_ECHOES = (
-    (
-        re.compile(
-            r"Worker failed with error|EngineDeadError|EngineCore (?:died|encountered)|Engine core init\w+ failed"
-            r"|WorkerProc initialization failed|died unexpectedly|Failed core proc|Executor failed|ChildFailedError"
-            r"|exitcode|SIGQUIT|SIGTERM|Child process .{0,40}(?:exit|die)|scheduler .{0,30}exception",
-        ),
-        "a process says that another one failed",
-    ),
-    (
-        re.compile(
-            r"[Tt]ime ?out|TIMEOUT|Notify Wait|NOTIFY WAIT|no connect|recv fail|[Cc]onnection (?:reset|refused|closed)"
-            r"|Broken ?[Pp]ipe|shm_broadcast|Server disconnected|wait .{0,40}(?:expired|too long)",
-        ),
-        "a process waited for one that failed or never came",
-    ),
-    (
-        re.compile(
-            r"EOFError|resource_tracker|leaked|Exception ignored|Bad file descriptor|cancelled|KeyboardInterrupt"
-        ),
-        "a process going down",
-    ),
-)
-# A timeout of a kernel on the device is a fault of that kernel, not a wait for a peer.
-_OWN_TIMEOUT = re.compile(
-    r"aicore timeout|aicpu timeout|aivec timeout|vector core timeout|507014|507017", re.IGNORECASE
-)
 # Where an error was raised, deepest first; used only where times cannot decide.
 _DEPTH = ((re.compile(r"aicore|aicpu|vector core|aivec|HBM|ECC|device fault|LINK", re.IGNORECASE), 0),)
 _DEPTH_OF_FORM = {"kernel": 0, "plog": 1, "cann": 1, "pta": 2, "torch_npu": 2, "text": 3, "vllm": 4, "sglang": 4}
+# A stamp without a year (vLLM, glog) that lies so far after the full one of its block was given the wrong year.
+_WRONG_YEAR = 300 * DAY
 # A run that goes on this long after the last error of a kind was not stopped by it.
 SURVIVED_S = 60
 
@@ -63,6 +39,8 @@ class Occurrence(NamedTuple):
     depth: int
     cluster: Cluster
     last_us: int | None
+    names: str = ""  # the rank that it waited for, or ''
+    head: Place | None = None  # the exception line of the block that this line is a part of
 
 
 class Group(NamedTuple):
@@ -101,6 +79,7 @@ class Failures(NamedTuple):
     skews: list[Skew]
     errors: int
     unclustered: int
+    named: dict[str, int]  # ranks that waiting processes name, with the number of those processes
 
 
 def find_failures(partial: Partial, timeline: Timeline) -> Failures:
@@ -109,6 +88,7 @@ def find_failures(partial: Partial, timeline: Timeline) -> Failures:
     ahead = {skew.other: int(skew.offset_s * SECOND) for skew in skews if _is_real(skew)}
     activity = _last_activity(timeline)
     occurrences: list[Occurrence] = []
+    nameless: set[tuple[Place, str]] = set()  # lines that do not say which process they are of
     errors = unclustered = 0
     for info, segment in partial.sources():
         errors += segment.errors
@@ -131,22 +111,128 @@ def find_failures(partial: Partial, timeline: Timeline) -> Failures:
                     resolution,
                     inherited,
                     latest - shift if latest is not None else None,
-                    _echo(f"{key} {cluster.text}"),
+                    echo_of(f"{key} {cluster.text}"),
                     retracted,
                     survived,
                     _depth(cluster),
                     cluster,
                     last_us - shift if last_us is not None else None,
+                    named_rank(cluster.text),
                 )
             )
+            if not pid and process.endswith(f"file {info.path}"):
+                nameless.add((occurrences[-1].place, key))
+    occurrences = _in_blocks(occurrences, nameless)
     occurrences.sort(key=_order)
+    named = _named_ranks(occurrences)
     standing = [item for item in occurrences if not item.echo and not item.retracted]
     stopping = [item for item in standing if not item.survived]
     candidates = stopping or standing or [item for item in occurrences if not item.retracted]
-    first = candidates[0] if candidates else None
-    others = [item for item in candidates[1:] if first is not None and item.key != first.key][:4]
-    after = [item for item in occurrences if first is not None and item is not first and _order(item) >= _order(first)]
-    return Failures(_groups(occurrences), first, bool(first and first.echo), others, after, skews, errors, unclustered)
+    heads = {item.place for item in candidates}
+    candidates = [item for item in candidates if item.head not in heads]
+    ranks = {name: rank for name, (_, rank) in merged_processes(partial).items()}
+    first = _first(candidates, occurrences, named, ranks)
+    others = [item for item in candidates if first is not None and item.key != first.key][:4]
+    after = [
+        item
+        for item in occurrences
+        if first is not None
+        and item is not first
+        and item.head != first.place
+        and (_order(item) >= _order(first) or item.names)
+    ]
+    only_echoes = bool(first and first.echo)
+    return Failures(_groups(occurrences), first, only_echoes, others, after, skews, errors, unclustered, named)
+
+
+def _in_blocks(occurrences: Sequence[Occurrence], nameless: AbstractSet[tuple[Place, str]]) -> list[Occurrence]:
+    """Let the parts of an error block agree: on its time, its process, and whether it is an echo."""
+    result = sorted(occurrences, key=lambda item: (item.place, item.process, item.key))
+    known = [(item.place, item.key) not in nameless for item in result]
+    heads = find_heads(
+        [
+            Part(item.place.source, item.place.line, item.process, named, item.cluster.form, item.cluster.text)
+            for item, named in zip(result, known)
+        ]
+    )
+    members: dict[int, list[int]] = {}
+    for index, head in enumerate(heads):
+        if head is not None:
+            members.setdefault(head, []).append(index)
+    for head, indexes in members.items():
+        parts = [result[index] for index in indexes]
+        whole = _timed(result[head], parts)
+        waited = next((part for part in parts if part.echo and part.names), None)
+        if waited is not None and not whole.echo:
+            whole = whole._replace(echo=waited.echo)
+        if not known[head]:
+            whole = whole._replace(process=parts[0].process)
+        result[head] = whole
+        for index, part in zip(indexes, parts):
+            echo = part.echo or (whole.echo if is_wrapper(part.cluster.text) else "")
+            result[index] = part._replace(echo=echo, head=whole.place)
+    return result
+
+
+def _timed(head: Occurrence, parts: Sequence[Occurrence]) -> Occurrence:
+    """Give an exception line the finest stamp of its block, where its own is coarser or an earlier line's.
+
+    CANN also prints errors that it kept from before; a stamp outside the time of the exception line is not used.
+    """
+    stamped = [part for part in parts if part.us is not None and not part.inherited]
+    if not stamped:
+        return head
+    best = min(stamped, key=lambda part: (part.resolution, part.place.line))
+    us = best.us or 0
+    latest = us + max(best.resolution, 1) - 1
+    wrong_year = head.us is not None and head.us - us > _WRONG_YEAR
+    if head.us is not None and not wrong_year:
+        is_older = latest < head.us
+        is_no_finer = not head.inherited and (best.resolution >= head.resolution or us >= head.us + head.resolution)
+        if is_older or is_no_finer or us < head.us:  # a stamp of whole seconds says no more than the line before
+            return head
+    if head.inherited and head.latest_us is not None and not wrong_year:
+        latest = min(latest, head.latest_us)  # the line stands before the stamped one
+    last_us = us if head.last_us is None or wrong_year else max(us, head.last_us)
+    return head._replace(us=us, resolution=best.resolution, inherited=False, latest_us=latest, last_us=last_us)
+
+
+def _named_ranks(occurrences: Sequence[Occurrence]) -> dict[str, int]:
+    processes: dict[str, set[str]] = {}
+    for item in occurrences:
+        if item.names and item.echo:
+            processes.setdefault(item.names, set()).add(item.process)
+    return {rank: len(processes[rank]) for rank in sorted(processes, key=lambda rank: (-len(processes[rank]), rank))}
+
+
+def _first(
+    candidates: Sequence[Occurrence],
+    occurrences: Sequence[Occurrence],
+    named: Mapping[str, int],
+    ranks: Mapping[str, str],
+) -> Occurrence | None:
+    """Return the earliest candidate, or that of a rank which others waited for, unless it is proved to be later."""
+    if not candidates or candidates[0].echo:
+        return candidates[0] if candidates else None
+    earliest = candidates[0]
+    for rank in named:
+        ends = [
+            item.latest_us for item in occurrences if item.names == rank and item.echo and item.latest_us is not None
+        ]
+        for item in candidates:
+            if ranks.get(item.process) != rank or (item.us is not None and ends and item.us > max(ends)):
+                continue
+            return earliest if _is_before(earliest, item) else item
+    return earliest
+
+
+def _is_before(one: Occurrence, other: Occurrence) -> bool:
+    """Say whether one error is proved to have happened before another."""
+    if one is other:
+        return True
+    if one.place.source == other.place.source:
+        return one.place.line < other.place.line
+    return one.latest_us is not None and other.us is not None and one.latest_us < other.us
 
 
 def _latest(cluster: Cluster, ended: int | None) -> int | None:
@@ -170,13 +256,7 @@ def _order(item: Occurrence) -> tuple[Any, ...]:
     another file's error only where the stamps around it prove it.
     """
     latest = item.latest_us if item.latest_us is not None else 1 << 62
-    return (latest, item.depth, item.place.source, item.place.line)
-
-
-def _echo(text: str) -> str:
-    if _OWN_TIMEOUT.search(text):
-        return ""
-    return next((why for expression, why in _ECHOES if expression.search(text)), "")
+    return (latest, item.depth, item.place.source, item.place.line, item.process, item.key)
 
 
 def _depth(cluster: Cluster) -> int:

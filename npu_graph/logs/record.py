@@ -18,10 +18,11 @@ from npu_graph.logs.context import attach_contexts
 from npu_graph.logs.failures import Failures, Group, Occurrence, find_failures
 from npu_graph.logs.lines import BAD_LEVELS, parse_line
 from npu_graph.logs.partial import Partial
+from npu_graph.logs.processes import merged_processes
 from npu_graph.logs.segment import Process
 from npu_graph.logs.signatures import find_event
 from npu_graph.logs.stamps import DAY, SECOND, Clock, show
-from npu_graph.logs.timeline import WAY_MEANS, Place, Timeline, build_timeline, point_record, process_id
+from npu_graph.logs.timeline import WAY_MEANS, Place, Timeline, build_timeline, point_record
 from npu_graph.patterns import load_patterns, match_patterns
 
 SCHEMA = "npu-graph/log/1"
@@ -51,7 +52,7 @@ def analyse(
     """
     knowledge = list(folders) if folders is not None else bundle.knowledge_folders()
     limits = {**judging.defaults(), **(limits or {})}
-    processes = _processes(partial)
+    processes = merged_processes(partial)
     ranks = {name: label for name, (_, label) in processes.items()}
     timeline = build_timeline(partial)
     if rank:
@@ -111,30 +112,6 @@ def _tells(text: str, clock: Clock) -> bool:
         return True
     event = find_event(line.text)
     return line.level == "WARNING" if event is None else event[0].kind != "replay"
-
-
-def _processes(partial: Partial) -> dict[str, tuple[Process, str]]:
-    """Return per process what its files say together, with times in place of lines, and its rank."""
-    merged: dict[str, Process] = {}
-    for info, segment in partial.sources():
-        for pid, process in segment.processes.items():
-            whole = merged.setdefault(process_id(info, segment, pid), Process())
-            whole.lines += process.lines
-            for place in (process.first, process.last):
-                if place is not None:
-                    whole.first = place if whole.first is None else min(whole.first, place, key=lambda item: item[1])
-                    whole.last = place if whole.last is None else max(whole.last, place, key=lambda item: item[1])
-            whole.names |= process.names
-            whole.ranks |= process.ranks
-            whole.forms |= process.forms
-    return {name: (process, _rank(process)) for name, process in merged.items()}
-
-
-def _rank(process: Process) -> str:
-    """Prefer the global rank that torch.distributed gives over a position in a parallel group."""
-    numbers = sorted(rank for rank in process.ranks if rank.isdigit())
-    names = sorted((rank for rank in process.ranks if not rank.isdigit()), key=lambda rank: (-len(rank), rank))
-    return (numbers or names or [""])[0]
 
 
 def _only_rank(timeline: Timeline, wanted: set[str]) -> Timeline:
@@ -356,6 +333,7 @@ def _error_record(failures: Failures, ranks: dict[str, str], knowledge: Sequence
             "ranks": sorted({ranks.get(name, "") for name in group.processes} - {""}),
             "first_us": group.first.us,
             "last_us": group.last_us,
+            "resolution_us": group.first.resolution,
             "source": group.first.place.source,
             "line": group.first.place.line,
             "echo": group.echo,
@@ -394,7 +372,7 @@ def _first_failure(failures: Failures, ranks: dict[str, str], partial: Partial) 
     context = partial.contexts.get((first.place.source, first.place.line), [])
     record = _occurrence(first, ranks)
     record["text"] = first.cluster.text
-    record["why"] = _why(failures)
+    record["why"] = _why(failures, ranks)
     record["confidence"] = _confidence(failures)
     record["context"] = [{"line": number, "text": text} for number, text in context]
     record["others"] = [{**_occurrence(item, ranks), "text": item.cluster.text[:300]} for item in failures.others]
@@ -410,6 +388,7 @@ def _first_failure(failures: Failures, ranks: dict[str, str], partial: Partial) 
     ]
     record["echoes_left_out"] = max(0, len(failures.echoes) - _MAX_ECHOES)
     record["processes_without_errors"] = _quiet(failures, ranks)
+    record["waited_for"] = [{"rank": rank, "processes": number} for rank, number in failures.named.items()]
     return record
 
 
@@ -419,7 +398,7 @@ def _occurrence(item: Occurrence, ranks: dict[str, str]) -> dict[str, Any]:
         "process": item.process,
         "rank": ranks.get(item.process, ""),
         "time_us": item.us,
-        "time": show(item.us),
+        "time": show(item.us, item.resolution),
         "resolution_us": item.resolution,
         "time_of_an_earlier_line": item.inherited,
         "source": item.place.source,
@@ -428,7 +407,7 @@ def _occurrence(item: Occurrence, ranks: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _why(failures: Failures) -> str:
+def _why(failures: Failures, ranks: dict[str, str]) -> str:
     first = failures.first
     if first is None:
         return ""
@@ -439,6 +418,8 @@ def _why(failures: Failures) -> str:
         )
     if first.us is None:
         return "the first error by position; without time stamps, files cannot be ordered against each other"
+    if ranks.get(first.process) in failures.named and failures.others:
+        return "an own failure of the rank that others waited for, and no other error is proved to be earlier"
     if first.survived:
         return "the earliest error that is not an echo; but its process went on capturing and replaying long after it"
     return "the earliest error that is neither an echo of another one nor followed by a healthy run"

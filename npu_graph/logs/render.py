@@ -159,6 +159,9 @@ def _first_lines(record: dict[str, Any], words: dict[str, str], summary: bool) -
         ]
     for name in first["processes_without_errors"]:
         out.append(f"suspect: {name} has no error of its own")
+    for item in first["waited_for"][:3]:
+        if item["rank"] != first["rank"]:
+            out.append(f"suspect: rank {item['rank']}, named by {item['processes']} process(es) that waited for it")
     for item in first["others"][: 1 if summary else 4]:
         out.append(
             f"next candidate: {item['time']}  {_who(item)}  {_where(item['source'], item['line'])}  "
@@ -264,17 +267,22 @@ def _error_lines(record: dict[str, Any], summary: bool) -> list[str]:
     if not errors["total"]:
         return []
     out = [f"{errors['total']:,} error lines of {errors['kinds']} kind(s)"]
-    for item in errors["clusters"][: _SUMMARY_CLUSTERS if summary else 25]:
+    limit = _SUMMARY_CLUSTERS if summary else 25
+    for item in errors["clusters"][:limit]:
         where = f"ranks {', '.join(item['ranks'])}" if item["ranks"] else f"{len(item['processes'])} process(es)"
         echo = "  [echo]" if item["echo"] else ""
+        seconds = item["resolution_us"]
         known = "".join(f"  {code['code']} {code['symbol']}" for code in item["codes"][:2])
         known += "".join(f"  {pattern['id']}" for pattern in item["patterns"][:1])
         out.append(
             f"{item['count']:,}x {one_line(item['key'], 110)}{echo}{known}  {where}  "
-            f"{show(item['first_us'])} .. {show(item['last_us'])}  {_where(item['source'], item['line'])}"
+            f"{show(item['first_us'], seconds)} .. {show(item['last_us'], seconds)}  "
+            f"{_where(item['source'], item['line'])}"
         )
         if not summary:
             out.append(f"| {one_line(item['text'], 200)}")
+    if errors["kinds"] > limit:
+        out.append(f"{errors['kinds'] - limit:,} more kind(s) (--output json has the 50 most frequent)")
     return out
 
 

@@ -137,6 +137,7 @@ class Scanner:
         self._raw, self._lines, self._texts, self._base = raw, lines, texts, self.segment.lines + 1
         self._before_block = self.segment.last_stamp
         self._walked, self._walked_stamp = -1, self._before_block
+        self._ahead: tuple[int, int, tuple[int, int] | None] = (0, 0, None)  # what _stamp_after found last
         codes = self._codes = bytes(map(self._head_code, map(self._head, lines)))
         self._close_clusters()
         number = len(lines)
@@ -219,6 +220,18 @@ class Scanner:
                 if parsed.stamp is not None:
                     return parsed.stamp.us, parsed.stamp.resolution
         return None
+
+    def _stamp_after(self, index: int) -> tuple[int, int] | None:
+        """Return the stamp of the next stamped line of the block; the lines passed are not read again."""
+        start, at, stamp = self._ahead
+        if not start <= index < at:
+            stamp = None
+            for at in range(index + 1, len(self._raw)):
+                stamp = self._first_stamp((at,))
+                if stamp is not None:
+                    break
+            self._ahead = (index, at if stamp is not None else len(self._raw), stamp)
+        return stamp
 
     # -- formats ------------------------------------------------------------------------------------------------
 
@@ -486,7 +499,7 @@ class Scanner:
             cluster = segment.clusters[(pid, key)] = Cluster(line.form, line.level or "ERROR", line.module, text)
             cluster.first = place
             if cluster.is_open:
-                following = self._first_stamp(range(index + 1, len(self._raw)))
+                following = self._stamp_after(index)
                 if following is not None:
                     cluster.close(following)
                 else:

@@ -105,6 +105,7 @@ SIGNATURES: tuple[Signature, ...] = (
 # Error words for lines of unknown format, and what only a kernel or a launcher prints.
 ERROR_HUBS: tuple[bytes, ...] = (
     *(b"rror", b"xception: ", b"ERROR", b"FATAL", b"CRITICAL"),
+    *(b"[PID: ", b"from remote rank"),  # a CANN error line, whose text need not hold the word error
     *(b"ut of memory", b"Segmentation fault", b"core dumped", b"Killed", b"SIGQUIT", b"error log can be ignored"),
 )
 HUBS: tuple[bytes, ...] = tuple(dict.fromkeys([*(item.hub for item in SIGNATURES), *ERROR_HUBS]))

@@ -134,8 +134,8 @@ def parse_time(text: str, clock: Clock) -> int | None:
     return _day_start(*map(int, found.groups())) if found else None
 
 
-def show(us: int | None) -> str:
-    """Return a time as text, or '-' when it is not known."""
+def show(us: int | None, resolution: int = 1) -> str:
+    """Return a time as text, or '-' when it is not known; a stamp of whole seconds (resolution in µs) as such."""
     if us is None:
         return "-"
     seconds, micro = divmod(us, SECOND)
@@ -143,7 +143,8 @@ def show(us: int | None) -> str:
         moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
     except OverflowError:
         return "-"
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{micro:06d}"
+    shown = f"{moment:%Y-%m-%d %H:%M:%S}"
+    return shown if resolution >= SECOND and not micro else f"{shown}.{micro:06d}"
 
 
 def local_now() -> int:

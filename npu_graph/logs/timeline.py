@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterable, NamedTuple
 
 from npu_graph.logs.partial import Partial, SourceInfo
+from npu_graph.logs.processes import process_id
 from npu_graph.logs.replays import Replays
 from npu_graph.logs.segment import Event, Segment
 from npu_graph.logs.stamps import SECOND
@@ -105,18 +106,6 @@ class Timeline(NamedTuple):
     clock_steps: list[tuple[Place, float]]
 
 
-def process_id(info: SourceInfo, segment: Segment, pid: str) -> str:
-    """Return the name of a process in the report: host and pid.
-
-    Lines that name no process belong to the file's only one, else to the file itself.
-    """
-    if not pid:
-        named = [name for name in segment.processes if name.isdigit()]
-        pid = named[0] if len(named) == 1 else ""
-    who = pid if pid else f"file {info.path}"
-    return f"{info.host}/{who}" if info.host else who
-
-
 def build_timeline(partial: Partial) -> Timeline:
     """Read the events of all sources together."""
     placed: list[Placed] = []
@@ -126,8 +115,11 @@ def build_timeline(partial: Partial) -> Timeline:
     for info, segment in sources:
         dropped += segment.dropped_events
         latest: dict[str, int] = {}
+        names: dict[str, str] = {}
         for event in segment.events:
-            process = process_id(info, segment, event.pid)
+            process = names.get(event.pid, "")
+            if not process:
+                process = names[event.pid] = process_id(info, segment, event.pid)
             place = Place(info.id, event.line)
             placed.append(Placed(event.us, len(placed), place, process, event))
             if event.us is not None and not event.inherited:
