@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SIM_VENV ?= .venv-sim
+# Two test processes: every test has folders of its own, and more would only wait for each other's memory.
+WORKERS ?= -n 2 --dist worksteal
 # torch's CPU build and torch_npu have wheels for few Pythons.
 SIM_PYTHON ?= $(shell command -v python3.11 || command -v python3)
 
@@ -39,7 +41,7 @@ $(VENV)/.installed: pyproject.toml
 	$(PYTHON) tools/check_hosts.py --install
 
 test: $(VENV)/.installed .venv-mcp1 .venv-mcp2 .npm-mcp lint types ## style, types and every test but the slow ones, from a fresh clone
-	$(BIN)/python -m pytest -m "not slow and not sim"
+	$(BIN)/python -m pytest $(WORKERS) -m "not slow and not sim"
 
 test-all: $(VENV)/.installed .venv-mcp1 .venv-mcp2 ## every test, the slow ones too
 	NPU_GRAPH_SLOW=1 $(BIN)/python -m pytest
@@ -53,7 +55,7 @@ $(SIM_VENV):
 # Every file with the marker: collecting all tests only to leave most of them out takes longer than many of these run.
 SIM_TESTS = $(shell grep -rl --include='test_*.py' 'mark\.sim' tests)
 sim: $(VENV)/.installed $(SIM_VENV) ## the simulator's tests, on the real torch_npu (needs g++)
-	NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python $(BIN)/python -m pytest -m sim -n 2 --dist worksteal $(SIM_TESTS)
+	NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python $(BIN)/python -m pytest $(WORKERS) -m sim $(SIM_TESTS)
 
 sim-asan: $(VENV)/.installed $(SIM_VENV) ## the simulator's operators under AddressSanitizer and UBSan
 	NPU_SIM_SANITIZE=1 NPU_SIM_PYTHON=$(abspath $(SIM_VENV))/bin/python \
