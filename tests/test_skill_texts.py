@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -38,7 +38,7 @@ class TestEachSkill:
         folder = tmp_path / ("npu-graph-skill" if file.parent == Path() else file.parent.name)
         folder.mkdir()
         shutil.copy(ROOT / file, folder / "SKILL.md")
-        validator = Path(sys.executable).with_name("agentskills")
+        validator = Path(sysconfig.get_path("scripts")) / "agentskills"
         result = subprocess.run([str(validator), "validate", str(folder)], capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stdout + result.stderr
 
