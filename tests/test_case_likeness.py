@@ -101,7 +101,7 @@ def test_a_near_miss_of_a_pattern_is_rarely_taken_for_its_duplicate() -> None:
     pairs = [(example["near_miss"], example["positive"]) for example in EXAMPLES.values()]
     taken = sum(likeness(*pair) >= DUPLICATE_FROM for pair in pairs)
     assert len(pairs) >= 90
-    assert taken <= 3 * len(pairs) // 100
+    assert taken <= 1
 
 
 def test_the_floors_are_in_order() -> None:
