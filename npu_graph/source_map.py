@@ -212,7 +212,7 @@ class SourceMap:
         for row in self.rows:
             if row.kind == "frame":
                 continue
-            score = _message_score(row.message, folded)
+            score = message_score(row.message, folded)
             if not score and MIN_PIECE <= len(fragment) < len(row.message) and fragment in row.message:
                 score = 0.4 + 0.4 * len(fragment) / len(row.message)  # the text is part of the message
             if score:
@@ -431,7 +431,7 @@ def _lines_in(lines: Lines, release_id: str, releases: dict[str, Release]) -> tu
     return ()
 
 
-def _message_score(message: str, folded: str) -> float:
+def message_score(message: str, folded: str) -> float:
     """Return how much of the message stands in the text (in letters, at most 1), 0 when a piece is missing."""
     if "(" in message and "::" in message and " " not in message.partition("(")[0]:
         # A call: printed whole, but the arguments may be cut off by a log's line limit.

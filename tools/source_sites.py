@@ -41,6 +41,16 @@ class Site(NamedTuple):
     line: int
 
 
+def failure_sites_of(text: str) -> list[Site]:
+    """Return where Python code raises, asserts with a message, or warns."""
+    tree = ast.parse(text)
+    _resolve_names(tree)
+    return [
+        *(site for site in _walk(tree, [], text.splitlines()) if site.kind != "frame"),
+        *_asserts(tree, []),
+    ]
+
+
 def sites_of(path: str, text: str) -> list[Site]:
     """Return the sites of one source file; Python's include its calls, which are the frames of a traceback."""
     return list(_python_sites(text) if path.endswith(".py") else _cpp_sites(text))
@@ -257,6 +267,17 @@ def _walk(node: ast.AST, names: list[str], lines: list[str]) -> Iterator[Site]:
             if in_function:
                 yield Site(function, printed, "frame", _folded(lines[child.lineno - 1]), child.lineno)
         yield from _walk(child, inner, lines)
+
+
+def _asserts(node: ast.AST, names: list[str]) -> Iterator[Site]:
+    for child in ast.iter_child_nodes(node):
+        inner = names
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            inner = [*names, child.name]
+        elif isinstance(child, ast.Assert) and child.msg is not None:
+            name = ".".join(names) or "<module>"
+            yield Site(name, name.rpartition(".")[2], "assert", _python_message([child.msg]), child.lineno)
+        yield from _asserts(child, inner)
 
 
 def _raised(raised: ast.expr) -> tuple[str, str]:

@@ -22,7 +22,17 @@ from typing import Callable, NamedTuple, Sequence
 TOOLS = Path(__file__).resolve().parent
 sys.path[:0] = [str(TOOLS.parent), str(TOOLS)]
 
-from knowledge_checks import anchors, call_chains, codes_named, examples, issues, map_lines, names, names_search
+from knowledge_checks import (
+    anchors,
+    call_chains,
+    codes_named,
+    examples,
+    framework_lines,
+    issues,
+    map_lines,
+    names,
+    names_search,
+)
 from knowledge_checks.findings import Outcome
 from knowledge_checks.report import render
 from knowledge_checks.sources import SourceError, Sources
@@ -50,6 +60,7 @@ CHECKS: dict[str, Check] = {
     "anchors": Check(SOURCES, anchors.check),
     "map": Check(SOURCES, lambda root, sources, source_map: map_lines.check(sources, source_map)),
     "table": Check(CHECKOUTS, lambda root, sources, source_map: codes_named.check_rows(root, sources)),
+    "frameworks": Check(CHECKOUTS, lambda root, sources, source_map: framework_lines.check(root, sources)),
     "chains": Check(CHECKOUTS, lambda root, sources, source_map: call_chains.check(root, sources)),
 }
 

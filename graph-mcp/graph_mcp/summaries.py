@@ -56,12 +56,20 @@ def source(answer: dict[str, Any]) -> str:
     rows = [f"release: {release['value'] or 'not known'} ({release['known_from'] or 'no version given'})"]
     for result in answer["results"]:
         rows.append(f"{result['query'][:200]}: {result['status']}")
-        rows += [f"  {_place(match)}: {match['message'][:200]}" for match in result["matches"]]
+        rows += [f"  {_place(match)}: {match['message'][:200]}{_by_release(match)}" for match in result["matches"]]
         for chain in result["chains"]:
             rows.append(f"  {chain['name']}:")
             rows += [f"    {step['layer']}: {_place(step)} {step['does']['en']}" for step in chain["steps"]]
         rows += [f"  near: {name}" for name in result["nearest"]]
     return _lines([*rows, *[f"to read it: {command}" for command in answer["get_sources"]]])
+
+
+def _by_release(match: dict[str, Any]) -> str:
+    """Return the newest lines of a framework's place whose release is not known: no line at all would be no answer."""
+    if "release" not in match or match["line"] is not None:
+        return ""
+    newest = list(match["lines_by_release"].items())[-SHOWN_NESTED:]
+    return f" ({', '.join(f'{release} {line}' for release, line in newest)})"
 
 
 def generic(answer: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ A TEXT is a message ("NPU graphs must be captured on a non-default stream"), a f
 function name, NPUGraph.cpp:247, graphs.py line 359), a whole stack, or a name: a public graph API or a function that it
 passes through (capture_begin, NPUGraph.replay, torch.npu.graph, aclmdlRICaptureBegin) gives the call chain Python,
 binding, C++, ACL with every line; another function of the map gives what it raises. - reads standard input.
+A name, frame or message of vLLM-Ascend, vLLM or SGLang gives their place; --framework looks there only, at a version.
 VERSION is pip's (2.10.0, 2.7.1.post2) or a release (26.0.0). Without it the release is that of DIR, else the one that
 the text states, else the one that the stack's lines belong to, else that of the torch_npu installed here; which one is
 printed.
@@ -29,11 +30,12 @@ from typing import Any, NamedTuple, Sequence
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from source_lookup import call_chains, source_tree
+from source_lookup import call_chains, frameworks, source_tree
 
 from npu_graph import bundle, cli
 from npu_graph.diagnosis.environment import find_environment
 from npu_graph.diagnosis.reading import read_report
+from npu_graph.framework_map import DEFINITION
 from npu_graph.source_map import MAP_NAME, Inference, Match, Place, Release, Row, SourceMap, find_places, parse_lines
 
 SCHEMA = "npu-graph/source/1"
@@ -72,6 +74,11 @@ WORDS = {
     "shown": ("read from", "源码"),
     "differs": ("the file has it at line {}, the map says {}", "文件中在第 {} 行,映射表为 {} 行"),
     "near": ("line as in {} (this wheel's own sources are not public)", "行号取自 {}(该 wheel 源码未公开)"),
+    "nearest_release": (
+        "the version asked for is not in the map; lines of {}, the nearest",
+        "映射表中没有所问版本；行号取自最接近的 {}",
+    ),
+    "fits": ("the line lies in this function in: {}", "该行位于此函数内的版本：{}"),
     "contradicts": ("the stack's lines are those of {} ({})", "堆栈行号属于 {}({})"),
     "unexplained": ("no release has: {}", "没有任何版本对应:{}"),
     "get": ("to read the sources", "获取源码"),
@@ -98,6 +105,7 @@ class Context(NamedTuple):
     inferred: Inference | None
     tree: source_tree.Tree | None
     chains: call_chains.Chains
+    frameworks: frameworks.Finder | None = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -117,6 +125,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     zh = options.lang == "zh" or (not options.lang and any(_has_chinese(text) for text in texts))
     options.lang = "zh" if zh else "en"
     context = find_context(texts, options.torch_npu, options.source, source_map)
+    asked = _framework_versions(options.framework)
+    tree = context.tree if options.source else None
+    context = context._replace(frameworks=frameworks.Finder(asked, texts, bundle.knowledge_folders(), tree))
     return _print(locate(texts, context), options, render_answer)
 
 
@@ -176,6 +187,8 @@ def locate(texts: Sequence[str], context: Context) -> dict[str, Any]:
 
 def _results_of(text: str, context: Context) -> list[dict[str, Any]]:
     """Return one result for every place of a text that the map knows, and one for the message it holds."""
+    if context.frameworks is not None and context.frameworks.versions:
+        return [_framework_result(text, context)]
     release_id = context.releases[0].id if context.releases else ""
     results = []
     seen: set[Row] = set()
@@ -199,7 +212,28 @@ def _results_of(text: str, context: Context) -> list[dict[str, Any]]:
         results[-1]["chains"] = _chain_records(names, context)
     elif not results:
         results = [_name_result(text, context)]
+    if not any(result["matches"] or result["chains"] for result in results):
+        of_framework = _framework_result(text, context)
+        results = [of_framework] if of_framework["matches"] else results
     return results
+
+
+def _framework_result(text: str, context: Context) -> dict[str, Any]:
+    """Return what a name, frame or message is in vLLM-Ascend, vLLM or SGLang."""
+    matches = context.frameworks.find(text) if context.frameworks is not None else []
+    fits = [release for match in matches[:1] for release in match["releases_with_this_line"]]
+    status = UNKNOWN
+    if matches:
+        status = SEVERAL if len(matches) > 1 else EXACT if matches[0]["exact"] else SEVERAL
+    return {
+        "query": cli.one_line(text, 300),
+        "status": status,
+        "releases_with_this_line": fits,
+        "matches": matches,
+        "more": 0,
+        "chains": [],
+        "nearest": [],
+    }
 
 
 def _name_result(text: str, context: Context) -> dict[str, Any]:
@@ -333,6 +367,8 @@ def render_answer(record: dict[str, Any], zh: bool, mark: Any) -> str:
     if release["known_from"]:
         lines[0] += f"; {WORDS['known_from'][zh]} {release['known_from']}"
     lines += _inference_lines(release, zh)
+    if all("release" in match for result in record["results"] for match in result["matches"] or [{}]):
+        lines = []  # only places in frameworks, which torch_npu's release says nothing about
     for result in record["results"]:
         lines += ["", mark(cli.one_line(result["query"], 200))]
         if result["nearest"]:
@@ -340,16 +376,19 @@ def render_answer(record: dict[str, Any], zh: bool, mark: Any) -> str:
             lines.append(f"  {WORDS['nearest'][zh]}: {', '.join(map(mark, result['nearest']))}")
         elif result["status"] == UNKNOWN:
             lines.append(f"  {WORDS['unknown'][zh]}: {WORDS['unknown_why'][zh]}")
+        elif result["matches"] and result["matches"][0].get("releases_with_this_line"):
+            lines.append("  " + WORDS["fits"][zh].format(", ".join(result["releases_with_this_line"])))
         elif result["status"] == OTHER_RELEASE and result["releases_with_this_line"]:
             lines.append("  " + WORDS["other"][zh].format(", ".join(result["releases_with_this_line"][:8])))
         for match in result["matches"]:
-            lines += _match_lines(match, zh, mark, bool(release["value"]))
+            release_known = match.get("release") is not None if "release" in match else bool(release["value"])
+            lines += _match_lines(match, zh, mark, release_known)
         if result["more"]:
             lines.append("  " + WORDS["more"][zh].format(result["more"]))
         lines += call_chains.render(result["chains"], zh, mark)
     if record["get_sources"]:
         lines += ["", f"{WORDS['get'][zh]}:", *(f"  {mark(command)}" for command in record["get_sources"])]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).lstrip("\n") + "\n"
 
 
 def _inference_lines(release: dict[str, Any], zh: bool) -> list[str]:
@@ -367,14 +406,18 @@ def _inference_lines(release: dict[str, Any], zh: bool) -> list[str]:
 def _match_lines(match: dict[str, Any], zh: bool, mark: Any, release_known: bool) -> list[str]:
     at = match["line"] or ("/".join(map(str, match["lines"])) if match["lines"] else None)
     place = f"{match['repo']} {match['file']}" + (f":{at}" if at else "") + f"  {match['function']}"
-    lines = [f"  {mark(place)}"]
-    if match["near"]:
+    of_release = f"  @ {match['release']}" if match.get("release") else ""
+    lines = [f"  {mark(place + of_release)}"]
+    if match["near"] and "release" in match:
+        lines.append("    " + WORDS["nearest_release"][zh].format(match["near"]))
+    elif match["near"]:
         lines.append("    " + WORDS["near"][zh].format(match["near"]))
     if at is None:
         table = list(match["lines_by_release"].items())[-MAX_RELEASES_SHOWN:]
         label = WORDS["not_there"][zh] if release_known else f"{WORDS['line'][zh]}:"
         lines.append(f"    {label} " + ", ".join(f"{name} {line}" for name, line in table))
-    lines.append(f"    {match['kind']}: {mark(match['message'][:300])}")
+    if match["kind"] != DEFINITION:
+        lines.append(f"    {match['kind']}: {mark(match['message'][:300])}")
     meaning = match["meaning"]["zh" if zh else "en"]
     if meaning:
         lines.append(f"    {WORDS['stage'][zh]} {match['stage']}; {WORDS['means'][zh]}: {meaning}")
@@ -433,6 +476,7 @@ def _parser() -> argparse.ArgumentParser:
         [
             'locate_source.py "NPU graphs must be captured on a non-default stream" --torch-npu 2.10.0',
             "locate_source.py capture_begin --torch-npu 2.10.0",
+            "locate_source.py _dummy_run --framework vllm-ascend==0.18.0",
             'locate_source.py "capture_end:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:209" --lang zh',
             "locate_source.py - --source ascend-pytorch --output json < stack.txt",
             "locate_source.py --check ascend-pytorch --torch-npu 26.0.0",
@@ -442,12 +486,31 @@ def _parser() -> argparse.ArgumentParser:
         "text", nargs="*", metavar="TEXT", help="an error text, a frame, a stack, a name; - reads standard input"
     )
     parser.add_argument("--torch-npu", default="", metavar="VERSION", help="wheel version or release of the user")
+    parser.add_argument(
+        "--framework",
+        action="append",
+        default=[],
+        metavar="NAME[==VERSION]",
+        help="look in vllm-ascend, vllm or sglang only, at that version: vllm-ascend==0.18.0",
+    )
     parser.add_argument("--source", default="", metavar="DIR", help="a checkout or site-packages to show lines from")
     parser.add_argument("--check", metavar="DIR", help="say whether DIR is usable for reading on")
     parser.add_argument("--output", choices=("text", "json", "md"), default="text", help="default: text")
     parser.add_argument("--lang", choices=("en", "zh"), default="", help="language of labels; default: that of TEXT")
     parser.add_argument("--all", action="store_true", help="print everything, however long")
     return parser
+
+
+def _framework_versions(given: Sequence[str]) -> dict[str, str]:
+    """Return framework -> version of the --framework options."""
+    versions = {}
+    for item in given:
+        name, _, version = item.partition("==")
+        name = name.strip().lower().replace("_", "-")
+        if name not in frameworks.NAMES:
+            raise cli.CommandError(f"--framework {item}: expected one of {', '.join(frameworks.NAMES)}, then ==VERSION")
+        versions[name] = version.strip()
+    return versions
 
 
 def _text_of(argument: str) -> str:

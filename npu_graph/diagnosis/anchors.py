@@ -7,6 +7,7 @@ from typing import Any, Sequence
 
 from npu_graph.diagnosis.error_lines import CallSite
 from npu_graph.diagnosis.first_cause import Failure
+from npu_graph.diagnosis.framework_places import Reading, version_of
 from npu_graph.patterns import Pattern
 from npu_graph.source_map import LOST_NAME, Match, Place, Release, SourceMap
 
@@ -32,6 +33,8 @@ def find_anchors(
     version: str | None,
     source_map: SourceMap | None = None,
     releases: Sequence[Release] = (),
+    frameworks: Sequence[Reading] = (),
+    named: Sequence[dict[str, Any]] = (),
 ) -> list[dict[str, Any]]:
     """Return where to read on: the report's own call sites and frames (exact), the raise site, the pattern's sources.
 
@@ -42,6 +45,8 @@ def find_anchors(
         version: torch_npu as the report states it.
         source_map: by which a lost file name is found again, and a message's line in a release.
         releases: the releases that the report can be about; one or several with the same line make it exact.
+        frameworks: what the report tells about the frameworks, for the version of their frames.
+        named: anchors of the functions that the report names outside its stack.
     """
     anchors: list[dict[str, Any]] = []
     source_map = source_map or SourceMap()
@@ -56,7 +61,10 @@ def find_anchors(
     for frame in reversed(primary.frames if primary is not None else []):
         repository = _repository(frame.file)
         if repository != "pytorch/pytorch" or not anchors:
-            anchors.append(_anchor(repository, _relative(frame.file), frame.function, frame.line, version, True))
+            of_frame = version if repository.startswith("Ascend/") else version_of(repository, frameworks)
+            anchors.append(_anchor(repository, _relative(frame.file), frame.function, frame.line, of_frame, True))
+    # The innermost frames say where; what the report names stands behind them, and before a pattern's sources.
+    anchors = [*anchors[: MAX_ANCHORS - len(named)], *named]
     if pattern is not None:
         for source in pattern.sources:
             found = _SOURCE.fullmatch(source)

@@ -25,6 +25,7 @@ from npu_graph.diagnosis.classification import (
 from npu_graph.diagnosis.environment import find_environment, find_releases
 from npu_graph.diagnosis.error_lines import CodeMention, find_call_sites, find_codes, find_log_errors
 from npu_graph.diagnosis.first_cause import Failure, FirstCause, SetAside, find_first_cause
+from npu_graph.diagnosis.framework_places import find_named, read_frameworks, release_records
 from npu_graph.diagnosis.missing import Item, as_records, find_missing
 from npu_graph.diagnosis.reading import Report, read_report
 from npu_graph.diagnosis.report import compose_report
@@ -80,7 +81,11 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
     owner = decide_owner(text, primary, pattern, layer.value)
     environment = find_environment(text)
     source_map = SourceMap.load(knowledge)
-    releases, environment["torch_npu_inferred"] = find_releases(environment, find_places(text), source_map)
+    places = find_places(text)
+    releases, environment["torch_npu_inferred"] = find_releases(environment, places, source_map)
+    frameworks = read_frameworks(text, places, knowledge)
+    environment["framework_releases"] = release_records(frameworks)
+    named = find_named(frameworks, text, f"{primary.type}: {primary.text}" if primary is not None else "", places)
     decisive = known is not None
     missing = find_missing(text, primary, environment, stage.value, decisive)
     if stage.value == "not_graph":
@@ -112,7 +117,9 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
         "error_codes": _code_records(codes, cause, CodeBook.load(knowledge)),
         "patterns": [_pattern_record(match, language) for match in matches],
         "cases": _case_records(text, codes, primary, knowledge),
-        "anchors": find_anchors(primary, sites, pattern, _version_of_lines(environment), source_map, releases),
+        "anchors": find_anchors(
+            primary, sites, pattern, _version_of_lines(environment), source_map, releases, frameworks, named
+        ),
         "environment": environment,
         "missing": as_records(missing, language),
         "report": {},

@@ -6,6 +6,7 @@ import builtins
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Iterable, Iterator
@@ -118,22 +119,36 @@ class Repository:
 
 
 class Wheel:
-    """A wheel, or a source archive of one package, read as a zip file."""
+    """A wheel, read as a zip file, or a source distribution of one package."""
 
     def __init__(self, path: Path) -> None:
-        self.name, self.version = path.name.split("-")[:2]
-        self._archive = zipfile.ZipFile(path)
-        self._names = frozenset(self._archive.namelist())
+        name = path.name[: -len(".tar.gz")] if path.name.endswith(".tar.gz") else path.name
+        self.name, self.version = name.split("-")[:2]
+        self._archive = None if path.name.endswith(".tar.gz") else zipfile.ZipFile(path)
+        self._unpacked = _python_files(path) if self._archive is None else {}
+        self._names = frozenset(self._archive.namelist() if self._archive is not None else self._unpacked)
 
     def read(self, path: str) -> str | None:
         if path not in self._names:
             return None
-        return self._archive.read(path).decode("utf-8", "replace")
+        data = self._archive.read(path) if self._archive is not None else self._unpacked[path]
+        return data.decode("utf-8", "replace")
 
     def texts(self, ending: str = ".py") -> Iterator[tuple[str, str]]:
         for name in sorted(self._names):
             if name.endswith(ending):
                 yield name, self.read(name) or ""
+
+
+def _python_files(path: Path) -> dict[str, bytes]:
+    """Return the Python files of a source distribution by their path as installed."""
+    files = {}
+    with tarfile.open(path) as archive:
+        for member in archive:
+            opened = archive.extractfile(member) if member.isfile() and member.name.endswith(".py") else None
+            if opened is not None:
+                files[re.sub(r"^python/", "", member.name.partition("/")[2])] = opened.read()
+    return files
 
 
 class Sources:
@@ -146,10 +161,10 @@ class Sources:
         self.torch_npu: dict[str, Wheel] = {}
 
     def add_checkout(self, argument: str) -> None:
-        """Add `OWNER/NAME=DIR`, or `PACKAGE=FILE.whl` for a package other than torch_npu."""
+        """Add `OWNER/NAME=DIR`, or `OWNER/NAME=FILE` with a wheel or source distribution."""
         name, _, place = argument.partition("=")
         path = Path(place).expanduser()
-        if path.suffix == ".whl" and path.is_file():
+        if path.name.endswith((".whl", ".tar.gz")) and path.is_file():
             wheel = Wheel(path)
             self.packages[name, wheel.version] = wheel
         elif re.fullmatch(r"[\w.-]+/[\w.-]+", name) and path.is_dir():

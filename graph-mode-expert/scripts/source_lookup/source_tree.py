@@ -73,6 +73,15 @@ def open_tree(folder: Path) -> Tree:
     return Tree(root, NOTHING, "", "")
 
 
+def open_package(root: Path, package: str) -> Tree:
+    """Return the folder that holds a package, with the version that its `_version.py` or `version.py` says."""
+    for name in ("_version.py", "version.py"):
+        version = _assigned(_read(root / package / name), "__version__")
+        if version:
+            return Tree(root, INSTALLED, version, "")
+    return Tree(root, CHECKOUT, "", _head_commit(root))
+
+
 def find_installed() -> Tree | None:
     """Return the torch_npu that Python would import from here, found on disk only."""
     folders = [Path(entry) for entry in sys.path if entry]

@@ -1,0 +1,181 @@
+"""Names, messages and frames of vLLM-Ascend, vLLM and SGLang to file and line, by release or in the files at hand."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple, Sequence
+
+from npu_graph.framework_map import DEFINITION, FrameworkMap, Site, own_path, stated_version
+from npu_graph.source_map import Place, find_places
+
+from . import source_tree
+
+NAMES = ("vllm-ascend", "vllm", "sglang")
+# Where the images of vLLM-Ascend keep the projects that they install in place.
+_WORKSPACES = ("/vllm-workspace/vllm-ascend", "/vllm-workspace/vllm", "/sgl-workspace/sglang/python")
+_SPECIAL = ("/_310p/", "/xlite/", "/torchair/")
+_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+MAX_MATCHES = 6
+# As for torch_npu: a longer table would bury the answer.
+MAX_RELEASES_SHOWN = 12
+
+
+class Framework(NamedTuple):
+    """One framework: its map, the release in question ('' when unknown; `exact` when it is in the map), its sources."""
+
+    map: FrameworkMap
+    release: str
+    exact: bool
+    tree: source_tree.Tree | None
+
+
+class Finder:
+    """Finds what the maps know; they are read when first asked.
+
+    Args:
+        versions: framework -> version ('' when not given) of those that are asked for; {} for all.
+        texts: what is asked, which may state a version.
+        folders: knowledge folders.
+        source: the folder of --source; without it installations on the path are looked for.
+    """
+
+    def __init__(
+        self,
+        versions: dict[str, str],
+        texts: Sequence[str],
+        folders: Sequence[Path],
+        source: source_tree.Tree | None,
+    ) -> None:
+        self.versions = versions
+        self._texts, self._folders, self._source = texts, folders, source
+        self._frameworks: list[Framework] | None = None
+
+    def find(self, text: str) -> list[dict[str, Any]]:
+        """Return the match records of a name, a frame or a message; [] when no map has it."""
+        if self._frameworks is None:
+            self._frameworks = [self._load(name) for name in NAMES if not self.versions or name in self.versions]
+        found = [item for framework in self._frameworks if framework.map.releases for item in _find(text, framework)]
+        here = [
+            (site, own, fits) for site, own, fits in found if not own.release or own.map.lines_in(site, own.release)
+        ]
+        ordered = sorted(here or found, key=lambda item: (_is_special(item[0]), -_newest(item[0], item[1])))
+        return [_record(*item) for item in ordered[:MAX_MATCHES]]
+
+    def _load(self, name: str) -> Framework:
+        framework_map = FrameworkMap.load(name, self._folders)
+        tree = _tree_of(framework_map, self._source)
+        stated = next((found for found in (stated_version(text, name) for text in self._texts) if found), "")
+        version = self.versions.get(name) or stated or (tree.version if tree is not None else "")
+        return Framework(framework_map, *framework_map.find_release(version), tree)
+
+
+def _find(text: str, framework: Framework) -> list[tuple[Site, Framework, list[str]]]:
+    """Return the sites of a text, each with the releases that a frame's line fits."""
+    name = text.strip().rstrip("() ")
+    if _NAME.fullmatch(name):
+        return [(site, framework, []) for site in framework.map.named(name)]
+    found: list[tuple[Site, Framework, list[str]]] = []
+    places = find_places(text)
+    for place in places:
+        fits = framework.map.releases_at(place)
+        site = _function_of(place, framework) if fits is not None else None
+        if site is not None:
+            found.append((site, framework, fits or []))
+    if not places:
+        matches = framework.map.match_text(text)
+        found += [(site, framework, []) for site, score in matches if score == matches[0][1]]
+    return found
+
+
+def _is_special(site: Site) -> bool:
+    """Say whether the file is for one kind of hardware or an older engine: the usual one is shown before it."""
+    return any(part in site.file for part in _SPECIAL)
+
+
+def _newest(site: Site, framework: Framework) -> int:
+    """Return how new the newest release with the site is, 0 for the newest of all."""
+    releases = framework.map.releases
+    index, lines = site.changes[-1] if site.changes else (0, ())
+    return 0 if lines else index - len(releases)
+
+
+def _function_of(place: Place, framework: Framework) -> Site | None:
+    """Return the definition that a frame's line lies in, in the release in question if it is known."""
+    sites = [
+        site
+        for site in framework.map.sites_in(own_path(place.file))
+        if site.kind == DEFINITION and site.function.rpartition(".")[2] == place.function
+    ]
+    release = framework.release or framework.map.releases[-1]
+    before = [site for site in sites if any(line <= place.line for line in framework.map.lines_in(site, release))]
+    return (before or sites or [None])[-1]
+
+
+def _record(site: Site, framework: Framework, fits: Sequence[str]) -> dict[str, Any]:
+    framework_map, release = framework.map, framework.release
+    lines = framework_map.lines_in(site, release) if release else ()
+    shown = None
+    if framework.tree is not None:
+        statement = _statement(site)
+        newest = next((value for _, value in reversed(site.changes) if value), ())
+        shown = source_tree.read_site(framework.tree, site.file, (lines or newest or (1,))[0], statement)
+    return {
+        "repo": framework_map.repository,
+        "ref": framework_map.origins.get(release),
+        "file": site.file,
+        "installed_file": site.file,
+        "function": site.function,
+        "printed_function": site.function.rpartition(".")[2],
+        "line": lines[0] if len(lines) == 1 else None,
+        "lines": list(lines),
+        "exact": len(lines) == 1 and framework.exact,
+        "near": "" if framework.exact or not release else release,
+        "kind": site.kind,
+        "message": site.message or _statement(site),
+        "stage": None,
+        "meaning": {"en": "", "zh": ""},
+        "lines_by_release": _lines_by_release(site, framework_map),
+        "release": release or None,
+        "releases_with_this_line": list(fits),
+        "source": shown._asdict() if shown else None,
+    }
+
+
+def _statement(site: Site) -> str:
+    """Return what stands on the site's line: `def _dummy_run` or `class ACLGraphWrapper`, else the message."""
+    if site.kind != DEFINITION:
+        return site.message
+    name = site.function.rpartition(".")[2]
+    return f"class {name}" if name[:1].isupper() else f"def {name}("
+
+
+def _lines_by_release(site: Site, framework_map: FrameworkMap) -> dict[str, str]:
+    """Return the lines of the newest releases in which they change."""
+    changes = [
+        (framework_map.releases[index], "+".join(map(str, lines)) or "-")
+        for index, lines in site.changes
+        if index < len(framework_map.releases)
+    ]
+    return dict(changes[-MAX_RELEASES_SHOWN:])
+
+
+def _tree_of(framework_map: FrameworkMap, source: source_tree.Tree | None) -> source_tree.Tree | None:
+    """Return the folder that holds the framework's package, found on disk: --source, the path, the images'."""
+    package = framework_map.package.rstrip("/")
+    if not package:
+        return None
+    if source is not None:
+        folders = [source.root, source.root / "python", source.root.parent]
+    else:
+        folders = [Path(entry) for entry in sys.path if entry]
+        for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+            if os.environ.get(variable):
+                folders += sorted(Path(os.environ[variable]).glob("lib/python3*/site-packages"))
+        folders += map(Path, _WORKSPACES)
+    for folder in folders:
+        if (folder / package / "__init__.py").is_file():
+            return source_tree.open_package(folder, package)
+    return None

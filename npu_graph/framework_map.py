@@ -1,0 +1,254 @@
+"""Framework maps: in which file, function and line of which release of vLLM-Ascend, vLLM or SGLang something stands.
+
+The data is knowledge/framework-maps/*.tsv (graph-mode-expert/references/source_reading.md explains it): definitions,
+raises, asserts and warnings of the parts that graph mode passes through, measured by tools/measure_framework_maps.py.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Iterable, NamedTuple, Sequence
+
+from npu_graph.plain_files import read_plain
+from npu_graph.source_map import Place, message_score
+
+MAP_FOLDER = "framework-maps"
+MAP_SUFFIX = ".tsv"
+MAX_MAP_BYTES = 8 << 20
+# A shorter message stands in other text by chance.
+MIN_MESSAGE = 16
+DEFINITION = "def"
+# What a text must hold for a framework's map to be read; vLLM-Ascend's stacks pass through vLLM.
+_MENTIONED = (
+    ("vllm-ascend", re.compile(r"vllm[-_ ]ascend", re.IGNORECASE)),
+    ("vllm", re.compile(r"\bvllm\b|EngineCore|vllm/", re.IGNORECASE)),
+    ("sglang", re.compile(r"\bsglang\b|sglang/|\bSGLANG_", re.IGNORECASE)),
+)
+_VERSION = r"v?(\d{1,3}\.\d{1,3}(?:\.\d{1,3}){0,2}(?:[-.]?(?:rc|post|dev|beta|a|b)\d{0,8}){0,2})"
+# The version a text states: `vllm-ascend==0.18.0rc1`, `vllm_ascend 0.18.0`, `vLLM-Ascend version: v0.18.0`.
+_STATED = (
+    ("vllm-ascend", re.compile(r"vllm[-_ ]ascend(?: version| Version)?[\s:=|(`'\"]{1,6}" + _VERSION, re.IGNORECASE)),
+    ("vllm", re.compile(r"\bvllm(?: version)?[\s:=|(`'\"]{1,6}" + _VERSION, re.IGNORECASE)),
+    ("sglang", re.compile(r"\bsglang(?: version)?[\s:=|(`'\"]{1,6}" + _VERSION, re.IGNORECASE)),
+)
+_NUMBERS = re.compile(r"\d+|[a-z]+")
+_PACKAGE = re.compile(r"(?:^|.*/)((?:vllm_ascend|vllm|sglang)/[\w./-]+\.py)$")
+# A pre-release stands before its release, a post-release behind it.
+_ORDER = {"dev": -4, "a": -3, "alpha": -3, "b": -2, "beta": -2, "rc": -1, "post": 1}
+
+
+class Site(NamedTuple):
+    """A place in a framework's sources. `changes` are (index of the release, lines from it on)."""
+
+    file: str
+    kind: str
+    function: str
+    message: str
+    changes: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+class FrameworkMap:
+    """One framework's map, read once. Look-ups never raise, whatever the text holds."""
+
+    def __init__(self, text: str = "") -> None:
+        self.name = self.repository = self.package = ""
+        self.releases: list[str] = []
+        self.origins: dict[str, str] = {}
+        self._rows: dict[str, list[str]] = {}  # file -> its rows, split when asked for
+        self._files: dict[str, list[str]] = {}  # last part of a definition's name -> the files that have one
+        rows: list[str] = []
+        for line in text.splitlines():
+            kind, _, rest = line.partition("\t")
+            if kind == "file":
+                rows = self._rows.setdefault(rest, [])
+                file = rest
+            elif kind == DEFINITION:
+                rows.append(line)
+                name = rest.partition("\t")[0]
+                files = self._files.setdefault(name.rpartition(".")[2], [])
+                if not files or files[-1] != file:
+                    files.append(file)
+            elif kind == "framework" and rest.count("\t") == 2:
+                self.name, self.repository, self.package = rest.split("\t")
+            elif kind == "release":
+                release, _, origin = rest.partition("\t")
+                self.releases.append(release)
+                self.origins[release] = origin
+            elif line[:1] != "#":
+                rows.append(line)
+
+    @classmethod
+    def load(cls, name: str, folders: Iterable[Path]) -> FrameworkMap:
+        """Read a framework's map from the first folder that holds it; an empty one when none does."""
+        for folder in folders:
+            try:
+                data = read_plain(Path(folder) / MAP_FOLDER / f"{name}{MAP_SUFFIX}", MAX_MAP_BYTES)
+            except OSError:
+                continue
+            return cls(data.decode("utf-8", "replace"))
+        return cls()
+
+    @property
+    def files(self) -> list[str]:
+        return list(self._rows)
+
+    def sites_in(self, file: str) -> list[Site]:
+        """Return the sites of a file, named as installed (vllm_ascend/worker/model_runner_v1.py)."""
+        return [site for site in (_site(file, row) for row in self._rows.get(file, ())) if site is not None]
+
+    def named(self, name: str) -> list[Site]:
+        """Return the definitions called so: by last name (`_dummy_run`), or with the class before it."""
+        last = name.rpartition(".")[2]
+        return [
+            site
+            for file in self._files.get(last, ())
+            for site in self.sites_in(file)
+            if site.kind == DEFINITION and (site.function == name or site.function.endswith("." + name))
+        ]
+
+    def is_name(self, word: str) -> bool:
+        return word in self._files
+
+    def match_text(self, text: str) -> list[tuple[Site, float]]:
+        """Return the raises, asserts and warnings whose message stands in the text, and scores up to 1, best first."""
+        folded = " ".join(text[: 16 * 1024].split())
+        found = []
+        for file in self._rows:
+            for row in self._rows[file]:
+                if row.startswith(DEFINITION + "\t"):
+                    continue
+                message = row.split("\t", 3)[2]
+                score = message_score(message, folded)
+                if score:
+                    site = _site(file, row)
+                    if site is not None:
+                        found.append((site, score))
+        found.sort(key=lambda item: -item[1])
+        return [item for item in found if item[1] >= found[0][1] * 0.75][:20]
+
+    def lines_in(self, site: Site, release: str) -> tuple[int, ...]:
+        """Return a site's lines in a release of the map, () when it is not there."""
+        index = self.releases.index(release) if release in self.releases else -1
+        lines: tuple[int, ...] = ()
+        for start, value in site.changes:
+            if start > index:
+                break
+            lines = value
+        return lines
+
+    def find_release(self, version: str) -> tuple[str, bool]:
+        """Return the release that a version means and whether that is exact; '' when none is near.
+
+        A development or local version (0.18.0rc2.dev3+g12ab) is taken for the newest release of the map that is not
+        newer and has the same three numbers.
+        """
+        text = re.sub(r"(?<=\d)[.-](?=rc)", "", version.strip().lower().lstrip("v").partition("+")[0])
+        if text in self.releases:
+            return text, True
+        numbers = re.match(r"\d+\.\d+\.\d+", text)
+        near = [item for item in self.releases if numbers is not None and re.match(r"[\d.]*\d", item) is not None]
+        near = [
+            item
+            for item in near
+            if numbers is not None
+            and (item == numbers.group() or re.match(re.escape(numbers.group()) + r"(?!\d)", item))
+            and version_key(item) <= version_key(text)
+        ]
+        return (near[-1], False) if near else ("", False)
+
+    def releases_at(self, place: Place) -> list[str] | None:
+        """Return the releases in which a frame's line lies inside the frame's function; None when that is not known."""
+        file = own_path(place.file)
+        rows = self._rows.get(file)
+        if not rows or not place.function or place.function.startswith("<"):
+            return None
+        sites = [site for site in self.sites_in(file) if site.kind == DEFINITION]
+        own = [site for site in sites if site.function.rpartition(".")[2] == place.function]
+        if not own:
+            return None
+        return [release for release in self.releases if self._is_inside(place.line, own, sites, release)]
+
+    def _is_inside(self, line: int, own: Sequence[Site], sites: Sequence[Site], release: str) -> bool:
+        for site in own:
+            for start in self.lines_in(site, release):
+                if start <= line and not any(
+                    start < other <= line
+                    for item in sites
+                    if not item.function.startswith(site.function + ".")
+                    for other in self.lines_in(item, release)
+                ):
+                    return True
+        return False
+
+
+class Fit(NamedTuple):
+    """Which releases of a framework have every line of a stack. `against` are the frames that no release explains."""
+
+    releases: list[str]
+    evidence: list[str]
+    against: list[str]
+
+
+def mentioned(text: str) -> list[str]:
+    """Return the frameworks that a text speaks of."""
+    return [name for name, expression in _MENTIONED if expression.search(text)]
+
+
+def stated_version(text: str, name: str) -> str:
+    """Return the version of a framework that a text states, '' when it states none."""
+    expression = dict(_STATED).get(name)
+    found = expression.search(text) if expression is not None else None
+    return found.group(1).rstrip(".-") if found else ""
+
+
+def fit_releases(places: Sequence[Place], framework_map: FrameworkMap) -> Fit | None:
+    """Return the releases whose sources have every line of the stack; None when no frame is of the mapped files."""
+    releases: list[str] | None = None
+    evidence: list[str] = []
+    against: list[str] = []
+    for place in dict.fromkeys(place._replace(text="", call="") for place in places):
+        fits = framework_map.releases_at(place)
+        if fits is None:
+            continue
+        shown = f"{place.function} at {own_path(place.file)}:{place.line}"
+        both = [release for release in (releases if releases is not None else fits) if release in fits]
+        if both:
+            releases = both
+            evidence.append(shown)
+        else:
+            against.append(shown)
+    if releases is None and not against:
+        return None
+    return Fit(releases or [], evidence, against)
+
+
+def own_path(file: str) -> str:
+    """Return a path from the framework's package on, '' when it is none's."""
+    found = _PACKAGE.match(file.replace("\\", "/"))
+    return found.group(1) if found else ""
+
+
+def version_key(version: str) -> tuple[tuple[int, ...], tuple[int, int]]:
+    """Return what versions are ordered by: 0.18.0rc1 < 0.18.0 < 0.18.0.post1 < 0.18.1."""
+    head = re.match(r"[\d.]*\d", version)
+    numbers = tuple(int(part) for part in (head.group() if head else "0").split(".") if part)
+    rest = _NUMBERS.findall(version[head.end() :] if head else "")
+    if not rest:
+        return (numbers, (0, 0))
+    count = int(rest[1]) if len(rest) > 1 and rest[1].isdigit() else 0
+    return (numbers, (_ORDER.get(rest[0], 0), count))
+
+
+def _site(file: str, row: str) -> Site | None:
+    cells = row.split("\t")
+    if len(cells) != 4:
+        return None
+    kind, function, message, packed = cells
+    changes = []
+    for item in packed.split(" "):
+        index, _, lines = item.partition(":")
+        if not index.isdigit():
+            return None
+        changes.append((int(index), tuple(int(line) for line in lines.split("+") if line.isdigit())))
+    return Site(file, kind, function, message, tuple(changes))

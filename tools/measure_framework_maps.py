@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Measure knowledge/framework-maps/ anew: functions, raises and warnings of the frameworks, and their lines by release.
+
+Usage: measure_framework_maps.py [--git FRAMEWORK=GITDIR ...] [--archive FILE ...] [--check]
+
+GITDIR is a clone whose tags v* are the releases (vllm-project/vllm-ascend); an archive is a source distribution or a
+wheel as PyPI has it (vllm-0.18.0.tar.gz, sglang-0.5.9-py3-none-any.whl). A framework is measured when one of its
+sources is given. --check writes nothing and exits 1 when a map is not what the sources say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Dict, Iterable, Iterator, NamedTuple, Sequence
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from source_sites import failure_sites_of
+
+from npu_graph import cli
+from npu_graph.framework_map import MAP_FOLDER, MAP_SUFFIX, MIN_MESSAGE, version_key
+
+FOLDER = Path(__file__).resolve().parents[1] / "knowledge" / MAP_FOLDER
+
+
+class Framework(NamedTuple):
+    """Whose sources are mapped. `scope` are the parts of the package that graph mode passes through."""
+
+    name: str
+    repository: str
+    package: str
+    oldest: str
+    scope: tuple[str, ...]
+
+
+FRAMEWORKS = (
+    Framework(
+        "vllm-ascend",
+        "vllm-project/vllm-ascend",
+        "vllm_ascend/",
+        "0.9.1",
+        (
+            *("compilation/", "worker/", "attention/", "spec_decode/", "xlite/", "_310p/", "torchair/", "patch/"),
+            *("platform.py", "ascend_config.py", "ascend_forward_context.py", "utils.py"),
+        ),
+    ),
+    Framework(
+        "vllm",
+        "vllm-project/vllm",
+        "vllm/",
+        "0.9.1",
+        (
+            *("compilation/", "config/compilation.py", "forward_context.py", "v1/cudagraph_dispatcher.py"),
+            *("v1/worker/gpu_model_runner.py", "v1/worker/gpu_worker.py", "v1/worker/gpu/model_runner.py"),
+            *("v1/worker/gpu/cudagraph_utils.py", "v1/worker/gpu_ubatch_wrapper.py", "v1/spec_decode/"),
+        ),
+    ),
+    Framework(
+        "sglang",
+        "sgl-project/sglang",
+        "sglang/",
+        "0.4.10",
+        (
+            *("srt/hardware_backend/npu/", "srt/model_executor/", "srt/speculative/", "srt/compilation/"),
+            *("srt/layers/attention/ascend", "srt/layers/attention/npu", "srt/utils/npu"),
+        ),
+    ),
+)
+
+
+class Key(NamedTuple):
+    """What makes two places of two releases the same site."""
+
+    file: str
+    kind: str
+    function: str
+    message: str
+
+
+Lines = Dict[str, "tuple[int, ...]"]
+
+
+def sites_of(text: str) -> list[tuple[str, str, str, int]]:
+    """Return (kind, function, message, line) of a Python file: definitions, raises, asserts, warnings."""
+    text = text.lstrip("\ufeff")  # a byte order mark is no Python
+    tree = ast.parse(text)
+    found = [("def", name, "", line) for name, line in _definitions(tree, ())]
+    found += [
+        (site.kind, site.function, site.message, site.line)
+        for site in failure_sites_of(text)
+        if len(site.message.replace("{}", "").strip()) >= MIN_MESSAGE
+    ]
+    return found
+
+
+def _definitions(node: ast.AST, names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    for child in ast.iter_child_nodes(node):
+        inner = names
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            inner = (*names, child.name)
+            yield ".".join(inner), child.lineno
+        yield from _definitions(child, inner)
+
+
+class Sources:
+    """The files of each release of one framework, each text read once however many releases share it."""
+
+    def __init__(self, framework: Framework) -> None:
+        self._framework = framework
+        self._sites: dict[str, list[tuple[str, str, str, int]]] = {}
+        self.lines: dict[Key, Lines] = defaultdict(dict)
+        self.releases: dict[str, str] = {}
+
+    def add_git(self, folder: Path) -> None:
+        """Read every tag of a clone."""
+        for tag in _git(folder, "tag", "--list", "v*").split():
+            version = tag[1:]
+            if version_key(version) < version_key(self._framework.oldest):
+                continue
+            self.releases[version] = f"tag {tag}, commit {_git(folder, 'rev-list', '-n', '1', tag).strip()[:9]}"
+            for row in _git(folder, "ls-tree", "-r", tag, self._framework.package).splitlines():
+                head, _, path = row.partition("\t")
+                blob = head.split()[2]
+                if self._is_wanted(path):
+                    if blob not in self._sites:
+                        self._sites[blob] = sites_of(_git(folder, "cat-file", "blob", blob))
+                    self._add(version, path, self._sites[blob])
+
+    def add_archive(self, path: Path) -> None:
+        """Read a source distribution or a wheel."""
+        version = re.sub(r"\.tar\.gz$", "", path.name.split("-")[1])
+        self.releases[version] = f"PyPI {path.name}"
+        for name, data in _members(path):
+            if self._is_wanted(name):
+                text = data.decode("utf-8")
+                if text not in self._sites:
+                    self._sites[text] = sites_of(text)
+                self._add(version, name, self._sites[text])
+
+    def _is_wanted(self, path: str) -> bool:
+        package = self._framework.package
+        return path.endswith(".py") and path.startswith(tuple(package + part for part in self._framework.scope))
+
+    def _add(self, version: str, path: str, sites: Iterable[tuple[str, str, str, int]]) -> None:
+        found: dict[Key, set[int]] = defaultdict(set)
+        for kind, function, message, line in sites:
+            found[Key(path, kind, function, message)].add(line)
+        for key, lines in found.items():
+            self.lines[key][version] = tuple(sorted(lines))
+
+
+def _members(path: Path) -> Iterator[tuple[str, bytes]]:
+    if path.suffix == ".whl":
+        with zipfile.ZipFile(path) as wheel:
+            for name in wheel.namelist():
+                if name.endswith(".py"):
+                    yield name, wheel.read(name)
+        return
+    with tarfile.open(path) as archive:
+        for member in archive:
+            # The first folder is the distribution's; some projects keep the package in python/.
+            name = member.name.partition("/")[2]
+            opened = archive.extractfile(member) if name.endswith(".py") and member.isfile() else None
+            if opened is not None:
+                yield re.sub(r"^python/", "", name), opened.read()
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(
+        ["git", "-C", str(folder), *arguments], capture_output=True, encoding="utf-8", timeout=120, check=True
+    ).stdout
+
+
+def write_map(framework: Framework, sources: Sources) -> str:
+    """Return the text of a map; graph-mode-expert/references/source_reading.md explains it."""
+    releases = sorted(sources.releases, key=version_key)
+    out = [
+        f"# Functions, raises and warnings of {framework.name} by release: measured by tools/measure_framework_maps.py;"
+        " do not edit.",
+        f"framework\t{framework.name}\t{framework.repository}\t{framework.package}",
+        *(f"release\t{version}\t{sources.releases[version]}" for version in releases),
+    ]
+    file = ""
+    for key in sorted(sources.lines, key=lambda key: (key.file, *_first_place(sources.lines[key], releases), key)):
+        if key.file != file:
+            file = key.file
+            out.append(f"file\t{file}")
+        out.append("\t".join((key.kind, key.function, key.message, _packed(sources.lines[key], releases))))
+    return "\n".join(out) + "\n"
+
+
+def _first_place(lines: Lines, releases: Sequence[str]) -> tuple[int, int]:
+    """Return a site's place in its newest release, which orders the map as the file is read."""
+    newest = max(index for index, release in enumerate(releases) if release in lines)
+    return (-newest, lines[releases[newest]][0])
+
+
+def _packed(lines: Lines, releases: Sequence[str]) -> str:
+    packed: list[str] = []
+    before: tuple[int, ...] = ()
+    for index, release in enumerate(releases):
+        value = lines.get(release, ())
+        if value != before:
+            packed.append(f"{index}:{'+'.join(map(str, value)) or '-'}")
+            before = value
+    return " ".join(packed)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--git", action="append", default=[], metavar="FRAMEWORK=GITDIR")
+    parser.add_argument("--archive", action="append", default=[], type=Path, metavar="FILE")
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args(argv)
+    clones = dict(item.partition("=")[::2] for item in options.git)
+    measured = 0
+    differs = []
+    for framework in FRAMEWORKS:
+        sources = Sources(framework)
+        if framework.name in clones:
+            sources.add_git(Path(clones[framework.name]))
+        for path in options.archive:
+            if path.name.split("-")[0].replace("_", "-") == framework.name:
+                sources.add_archive(path)
+        if not sources.releases:
+            continue
+        text = write_map(framework, sources)
+        measured += len(sources.lines)
+        path = FOLDER / f"{framework.name}{MAP_SUFFIX}"
+        if not options.check:
+            FOLDER.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+            differs.append(framework.name)
+        print(f"{framework.name}: {len(sources.releases)} releases, {len(sources.lines)} sites, {len(text)} characters")
+    if not measured:
+        print("no source given: nothing was measured", file=sys.stderr)
+        return cli.NO_INPUT
+    if differs:
+        print(f"differs from the sources: {', '.join(differs)}")
+    return cli.NEGATIVE if differs else cli.DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())
