@@ -18,7 +18,7 @@ MAP_SUFFIX = ".tsv"
 MAX_MAP_BYTES = 8 << 20
 # A shorter message stands in other text by chance.
 MIN_MESSAGE = 16
-DEFINITION = "def"
+DEFINITION, VARIABLE = "def", "env"
 # What a text must hold for a framework's map to be read; vLLM-Ascend's stacks pass through vLLM.
 _MENTIONED = (
     ("vllm-ascend", re.compile(r"vllm[-_ ]ascend", re.IGNORECASE)),
@@ -107,6 +107,24 @@ class FrameworkMap:
             if site.kind == DEFINITION and (site.function == name or site.function.endswith("." + name))
         ]
 
+    def members(self, site: Site) -> list[Site]:
+        """Return the methods that a class defines itself, and the functions inside a function."""
+        return [
+            other
+            for other in self.sites_in(site.file)
+            if other.kind == DEFINITION and other.function.rpartition(".")[0] == site.function
+        ]
+
+    def variables(self) -> dict[str, Site]:
+        """Return the environment variables that the framework lists, by name."""
+        return {
+            site.function: site
+            for file in self._rows
+            if file.endswith(("/envs.py", "/environ.py"))
+            for site in self.sites_in(file)
+            if site.kind == VARIABLE
+        }
+
     def is_name(self, word: str) -> bool:
         return word in self._files
 
@@ -116,7 +134,7 @@ class FrameworkMap:
         found = []
         for file in self._rows:
             for row in self._rows[file]:
-                if row.startswith(DEFINITION + "\t"):
+                if row.startswith((DEFINITION + "\t", VARIABLE + "\t")):
                     continue
                 message = row.split("\t", 3)[2]
                 score = message_score(message, folded)

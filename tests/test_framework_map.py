@@ -17,6 +17,7 @@ from npu_graph.diagnosis.report import render_text
 from npu_graph.framework_map import (
     DEFINITION,
     MAP_FOLDER,
+    VARIABLE,
     FrameworkMap,
     fit_releases,
     mentioned,
@@ -76,7 +77,7 @@ def test_a_map_is_well_formed(maps: dict[str, FrameworkMap], name: str) -> None:
         assert [index for index, _ in site.changes] == sorted({index for index, _ in site.changes})
         assert site.changes[-1][0] < len(framework_map.releases)
         assert any(framework_map.lines_in(site, release) for release in framework_map.releases)
-        assert (site.message == "") == (site.kind == DEFINITION)
+        assert (site.message == "") == (site.kind in (DEFINITION, VARIABLE))
 
 
 # Read in the tagged sources.
@@ -401,3 +402,27 @@ def test_a_map_that_is_not_there_or_broken_finds_nothing(tmp_path: Path) -> None
     broken = FrameworkMap("release\t1.0\nfile\tvllm/a.py\ndef\tf\t\tx:y\ndef\tg\nraise E\tf\n\t\t\t\n")
     assert broken.sites_in("vllm/a.py") == []
     assert broken.releases_at(Place("f", "vllm/a.py", 3, "", "")) is None
+
+
+# --- variables and classes ---------------------------------------------------------------------------------------
+
+
+def test_a_variable_of_a_framework_is_known_with_its_releases() -> None:
+    script = ROOT / "graph-mode-expert/scripts/lookup_variable.py"
+    command = [sys.executable, str(script), "VLLM_ASCEND_ENABLE_FLASHCOMM1", "VLLM_USE_V1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "a variable of vllm-ascend" in done.stdout
+    assert "0.9.1 - 0.11.0 (no newer one)" in done.stdout
+
+
+def test_a_class_is_shown_with_its_methods_and_since_when_they_are_there() -> None:
+    done = locate("AscendExtractHiddenStatesProposer")
+    assert "_determine_batch_execution_and_padding 43 (since 0.23.0rc1)" in done.stdout
+    assert "__init__ 38," in done.stdout
+
+
+def test_vllms_version_gives_the_release_of_vllm_ascend_that_is_named_after_it(diagnose_text: Diagnose) -> None:
+    record = diagnose_text("vllm-ascend main with vLLM v0.18.0: hang in `full_graph_fia` of the ACL graph")
+    (place,) = [item for item in record["anchors"] if item["function"].endswith("full_graph_fia")]
+    assert (place["line"], place["version"], place["exact"]) == (534, "0.18.0", False)

@@ -51,7 +51,8 @@ def test_the_chinese_answer_is_chinese() -> None:
     assert "不存在" in text
 
 
-def test_a_frameworks_variable_that_is_in_no_table_is_found_in_the_patterns_that_name_it() -> None:
+def test_a_frameworks_variable_is_found_with_its_releases_and_the_patterns_that_name_it() -> None:
     code, (answer,) = look_up("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0")
-    assert (code, answer["status"]) == (1, "unknown")
+    assert (code, answer["status"], answer["framework"]) == (0, "framework", "vllm")
+    assert answer["source"].startswith("vllm-project/vllm ") and "vllm/envs.py:" in answer["source"]
     assert answer["named_in"] == ["P-MEM-003"]

@@ -96,3 +96,11 @@ def test_a_module_qualified_name_without_error_suffix_is_an_exception_in_a_trace
 def test_members_of_an_exception_group_are_read() -> None:
     text = '  + Exception Group Traceback (most recent call last):\n  |   File "/a.py", line 1, in <module>\n  | ExceptionGroup: two (2 sub-exceptions)\n  +-+---------------- 1 ----------------\n    | Traceback (most recent call last):\n    |   File "/b.py", line 5, in work\n    | ValueError: inner\n    +------------------------------------\n'
     assert "ValueError" in [item.type for item in exceptions(text)]
+
+
+def test_a_frame_whose_head_was_cut_off_is_read() -> None:
+    text = 'site-packages/pkg/passes.py", line 46, in rewrite\n    first = node.args[0]\nIndexError: tuple index out of range'
+    (raised,) = exceptions(text)
+    assert [(frame.file, frame.line, frame.function) for frame in raised.frames] == [
+        ("site-packages/pkg/passes.py", 46, "rewrite")
+    ]

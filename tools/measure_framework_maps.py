@@ -27,9 +27,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from source_sites import failure_sites_of
 
 from npu_graph import cli
-from npu_graph.framework_map import MAP_FOLDER, MAP_SUFFIX, MIN_MESSAGE, version_key
+from npu_graph.framework_map import DEFINITION, MAP_FOLDER, MAP_SUFFIX, MIN_MESSAGE, VARIABLE, version_key
 
 FOLDER = Path(__file__).resolve().parents[1] / "knowledge" / MAP_FOLDER
+
+
+# Where a framework lists the environment variables that it reads.
+_VARIABLE_FILES = ("/envs.py", "/environ.py")
+_VARIABLE_NAME = re.compile(r"(?:VLLM|SGLANG|SGL|ASCEND|HCCL|USE|DYNAMIC)_[A-Z0-9_]{3,80}")
 
 
 class Framework(NamedTuple):
@@ -50,7 +55,7 @@ FRAMEWORKS = (
         "0.9.1",
         (
             *("compilation/", "worker/", "attention/", "spec_decode/", "xlite/", "_310p/", "torchair/", "patch/"),
-            *("platform.py", "ascend_config.py", "ascend_forward_context.py", "utils.py"),
+            *("platform.py", "ascend_config.py", "ascend_forward_context.py", "utils.py", "envs.py"),
         ),
     ),
     Framework(
@@ -61,7 +66,7 @@ FRAMEWORKS = (
         (
             *("compilation/", "config/compilation.py", "forward_context.py", "v1/cudagraph_dispatcher.py"),
             *("v1/worker/gpu_model_runner.py", "v1/worker/gpu_worker.py", "v1/worker/gpu/model_runner.py"),
-            *("v1/worker/gpu/cudagraph_utils.py", "v1/worker/gpu_ubatch_wrapper.py", "v1/spec_decode/"),
+            *("v1/worker/gpu/cudagraph_utils.py", "v1/worker/gpu_ubatch_wrapper.py", "v1/spec_decode/", "envs.py"),
         ),
     ),
     Framework(
@@ -71,7 +76,7 @@ FRAMEWORKS = (
         "0.4.10",
         (
             *("srt/hardware_backend/npu/", "srt/model_executor/", "srt/speculative/", "srt/compilation/"),
-            *("srt/layers/attention/ascend", "srt/layers/attention/npu", "srt/utils/npu"),
+            *("srt/layers/attention/ascend", "srt/layers/attention/npu", "srt/utils/npu", "srt/environ.py"),
         ),
     ),
 )
@@ -89,17 +94,33 @@ class Key(NamedTuple):
 Lines = Dict[str, "tuple[int, ...]"]
 
 
-def sites_of(text: str) -> list[tuple[str, str, str, int]]:
-    """Return (kind, function, message, line) of a Python file: definitions, raises, asserts, warnings."""
+def sites_of(path: str, text: str) -> list[tuple[str, str, str, int]]:
+    """Return (kind, function, message, line) of a Python file: definitions, raises, asserts, warnings, variables."""
     text = text.lstrip("\ufeff")  # a byte order mark is no Python
     tree = ast.parse(text)
-    found = [("def", name, "", line) for name, line in _definitions(tree, ())]
+    if path.endswith(_VARIABLE_FILES):
+        return [(VARIABLE, name, "", line) for name, line in _variables(tree)]
+    found = [(DEFINITION, name, "", line) for name, line in _definitions(tree, ())]
     found += [
         (site.kind, site.function, site.message, site.line)
         for site in failure_sites_of(text)
         if len(site.message.replace("{}", "").strip()) >= MIN_MESSAGE
     ]
     return found
+
+
+def _variables(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield the environment variables that a settings file defines: keys of a table, or fields of a class."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            for key in node.keys:
+                if isinstance(key, ast.Constant) and isinstance(key.value, str) and _VARIABLE_NAME.fullmatch(key.value):
+                    yield key.value, key.lineno
+        elif isinstance(node, ast.ClassDef):
+            targets = [child.targets[0] for child in node.body if isinstance(child, ast.Assign)]
+            for target in targets:
+                if isinstance(target, ast.Name) and _VARIABLE_NAME.fullmatch(target.id):
+                    yield target.id, target.lineno
 
 
 def _definitions(node: ast.AST, names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
@@ -132,7 +153,7 @@ class Sources:
                 blob = head.split()[2]
                 if self._is_wanted(path):
                     if blob not in self._sites:
-                        self._sites[blob] = sites_of(_git(folder, "cat-file", "blob", blob))
+                        self._sites[blob] = sites_of(path, _git(folder, "cat-file", "blob", blob))
                     self._add(version, path, self._sites[blob])
 
     def add_archive(self, path: Path) -> None:
@@ -143,7 +164,7 @@ class Sources:
             if self._is_wanted(name):
                 text = data.decode("utf-8")
                 if text not in self._sites:
-                    self._sites[text] = sites_of(text)
+                    self._sites[text] = sites_of(name, text)
                 self._add(version, name, self._sites[text])
 
     def _is_wanted(self, path: str) -> bool:

@@ -44,6 +44,7 @@ MAX_ARGUMENT = 64 * 1024
 EXACT, OTHER_RELEASE, SEVERAL, UNKNOWN = "exact", "other_release", "several", "unknown"
 # Released lines shown when no release is known; a table row of every release would bury the answer.
 MAX_RELEASES_SHOWN = 12
+MAX_MEMBERS = 40
 
 WORDS = {
     "release": ("torch_npu release", "torch_npu 版本"),
@@ -60,8 +61,10 @@ WORDS = {
         "没有这样的图模式接口,图模式核心里也没有这个函数",
     ),
     "unknown_why": (
-        "no site of the graph core prints this; check the spelling, or paste the line that holds function and message",
-        "图模式核心代码没有这条信息;请核对拼写,或粘贴含函数名和报错文字的整行",
+        "no site of the graph core or the mapped parts of vllm-ascend, vllm and sglang; check the spelling, or read the"
+        " installed file: other parts of them, xLLM, CANN and PyTorch are not mapped",
+        "图模式核心以及 vllm-ascend、vllm、sglang 的已映射部分都没有;请核对拼写,或直接读已安装的文件:"
+        "它们的其余部分、xLLM、CANN 和 PyTorch 不在映射表中",
     ),
     "other": (
         "this line is that of another release: {}",
@@ -78,6 +81,8 @@ WORDS = {
         "the version asked for is not in the map; lines of {}, the nearest",
         "映射表中没有所问版本；行号取自最接近的 {}",
     ),
+    "methods": ("methods", "方法"),
+    "since": (" (since {})", "（自 {} 起）"),
     "fits": ("the line lies in this function in: {}", "该行位于此函数内的版本：{}"),
     "contradicts": ("the stack's lines are those of {} ({})", "堆栈行号属于 {}({})"),
     "unexplained": ("no release has: {}", "没有任何版本对应:{}"),
@@ -418,6 +423,12 @@ def _match_lines(match: dict[str, Any], zh: bool, mark: Any, release_known: bool
         lines.append(f"    {label} " + ", ".join(f"{name} {line}" for name, line in table))
     if match["kind"] != DEFINITION:
         lines.append(f"    {match['kind']}: {mark(match['message'][:300])}")
+    if match.get("members"):
+        names = [
+            f"{item['name']} {item['line']}" + (WORDS["since"][zh].format(item["since"]) if item["since"] else "")
+            for item in match["members"][:MAX_MEMBERS]
+        ]
+        lines.append(f"    {WORDS['methods'][zh]}: {', '.join(names)}")
     meaning = match["meaning"]["zh" if zh else "en"]
     if meaning:
         lines.append(f"    {WORDS['stage'][zh]} {match['stage']}; {WORDS['means'][zh]}: {meaning}")

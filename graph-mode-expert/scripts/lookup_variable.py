@@ -22,6 +22,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 from health.tables import read_table
 
 from npu_graph import bundle, cli
+from npu_graph.framework_map import FrameworkMap
 from npu_graph.patterns import load_patterns
 
 SCHEMA = "npu-graph/variables/1"
@@ -30,6 +31,7 @@ MAX_LENGTH = 200
 MAX_NAMED = 8
 # Shorter words stand in many sentences without being a variable.
 SHORTEST_NAME = 5
+FRAMEWORKS = ("vllm-ascend", "vllm", "sglang")
 # The kind of a row whose name is in circulation and is read by no release.
 ABSENT = "absent"
 EXAMPLES = (
@@ -45,6 +47,9 @@ WORDS = {
         "source": "source",
         "real": "a variable",
         "absent": "exists in no source",
+        "framework": "a variable of {} (its effect is not in this bundle)",
+        "releases": "releases that list it",
+        "gone": "no newer one",
         "unknown": "not in the table",
         "near": "near",
         "named_in": "named in patterns (kb.py show ID)",
@@ -57,6 +62,9 @@ WORDS = {
         "source": "来源",
         "real": "真实变量",
         "absent": "任何源码中都不存在",
+        "framework": "{} 的变量（本工具包没有它的作用说明）",
+        "releases": "列出该变量的版本",
+        "gone": "更新的版本没有",
         "unknown": "不在表中",
         "near": "相近",
         "named_in": "以下模式提到它（kb.py show ID）",
@@ -69,10 +77,31 @@ def look_up(name: str, rows: Sequence[dict[str, str]]) -> dict[str, Any]:
     bare = name.partition("=")[0].strip().lstrip("$").strip("{}")[:MAX_LENGTH]
     row = next((row for row in rows if row["name"].upper() == bare.upper()), None)
     if row is None:
+        of_framework = find_in_frameworks(bare)
+        if of_framework is not None:
+            return {"query": bare, "status": "framework", **of_framework, "named_in": find_in_patterns(bare)}
         names = [row["name"] for row in rows if row["kind"] != ABSENT]
         near = difflib.get_close_matches(bare.upper(), names, 5, 0.6)
         return {"query": bare, "status": "unknown", "near": near, "named_in": find_in_patterns(bare)}
     return {"query": bare, "status": "absent" if row["kind"] == ABSENT else "real", **row}
+
+
+def find_in_frameworks(name: str) -> dict[str, Any] | None:
+    """Return which framework lists a variable, in which releases, and where; None when none does."""
+    for framework in FRAMEWORKS:
+        framework_map = FrameworkMap.load(framework, bundle.knowledge_folders())
+        site = framework_map.variables().get(name.upper())
+        if site is not None:
+            releases = [release for release in framework_map.releases if framework_map.lines_in(site, release)]
+            line = framework_map.lines_in(site, releases[-1])[0]
+            return {
+                "framework": framework,
+                "first_release": releases[0],
+                "last_release": releases[-1],
+                "is_in_newest": releases[-1] == framework_map.releases[-1],
+                "source": f"{framework_map.repository} {releases[-1]} {site.file}:{line}",
+            }
+    return None
 
 
 def find_in_patterns(name: str) -> list[str]:
@@ -89,13 +118,19 @@ def find_in_patterns(name: str) -> list[str]:
 def render(answer: dict[str, Any], language: str, markdown: bool) -> str:
     """Return one answer as text or Markdown."""
     words = WORDS[language]
-    head = f"{answer['query']}: {words[answer['status']]}"
+    head = f"{answer['query']}: {words[answer['status']]}".format(answer.get("framework", ""))
     rows = [f"## {head}" if markdown else head]
     if answer["status"] == "unknown":
         if answer["near"]:
             rows.append(f"  {words['near']}: {', '.join(answer['near'])}")
         if answer["named_in"]:
             rows.append(f"  {words['named_in']}: {', '.join(answer['named_in'])}")
+        return "\n".join(rows)
+    if answer["status"] == "framework":
+        gone = "" if answer["is_in_newest"] else f" ({words['gone']})"
+        rows.append(f"  {words['releases']}: {answer['first_release']} - {answer['last_release']}{gone}")
+        rows.append(f"  {words['source']}: {answer['source']}")
+        rows += [f"  {words['named_in']}: {', '.join(answer['named_in'])}"] if answer["named_in"] else []
         return "\n".join(rows)
     effect = (answer["effect_zh"] if language == "zh" else "") or answer["effect"]
     rows.append(f"  {words['effect']}: {effect}")
@@ -121,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         cli.write_json({"schema": SCHEMA, "results": answers})
     else:
         cli.write_text("\n\n".join(render(answer, options.lang, options.output == "md") for answer in answers))
-    return cli.DONE if all(answer["status"] == "real" for answer in answers) else cli.NEGATIVE
+    return cli.DONE if all(answer["status"] in ("real", "framework") for answer in answers) else cli.NEGATIVE
 
 
 if __name__ == "__main__":

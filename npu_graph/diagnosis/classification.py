@@ -64,7 +64,7 @@ _STAGE_CLUES = _clues(
     ("replay", 3, r"aclmdlriexecuteasync|\breplay:|rtmodelexecute|model stream execute failed|model execut\w{2,4} failed"),
     ("replay", 2, r"\breplay(?:ing|ed|s)?\b|重放|回放|图执行"),
     ("replay", 2, r"\b5070(?:11|14|15|18|34|35|46|47)\b|aivec(?:tor)? error|aicore (?:error|exception)|mte instruction"),
-    ("replay", 1, r"\bhangs?\b|\bhung\b|\bstalls?\b|\bstuck|deadlock|卡死|挂死|卡住|hang住"),
+    ("replay", 1, r"\bhangs?\b|\bhung\b|\bstalls?\b|\bstuck|deadlock|卡死|挂死|卡住|hang住|(?:一直|长期|长时间)(?:不返回|无响应)"),
     ("replay", 1, r"tiling|actual_?seq|padded (?:up )?to|crash"),
     ("update", 3, r"graph_task_update|task_?update_?(?:begin|end)|update_capture_record|cpu_update_input"),
     ("update", 3, r"update_(?:attn|graph|full_graph|mla_attn|draft_graph)\w{0,20}_?params|\bgraph\.update\b"),
@@ -76,6 +76,8 @@ _STAGE_CLUES = _clues(
     ("compile", 2, r"constraints violated|relaxedunspecconstraint|exportdb|from user code:|vllm/compilation/wrapper\.py|load graph failed"),
     ("compile", 2, r"torch\.compile|torch_compile|fx graph|compile_fx|bisheng|pattern matcher|check_and_update_config|fullgraph=|编译"),
     ("compile", 2, r"fus(?:ed|ion).{0,60}(?:not take effect|not applied|skipped)|融合.{0,12}(?:未生效|不生效)|compilation_config\.mode|in warmup_torch_compile"),
+    ("compile", 3, r"attempting to run meta|_subclasses/fake_tensor|torch_npu/op_plugin/meta/"),
+    ("compile", 3, r"torch_npu/_inductor/|_acl_concrete_graph/(?:graph_pass|\w{0,20}fx2acl\w{0,20}|\w{0,20}pass(?:es)?)\.py"),
     ("compile", 2, r"acl ?graph does not support|graph is being compiled|graph mode is not supported|torchair/.{0,60}in compile\b"),
     ("env", 3, r"failed to find function|err00008|undefined symbol|cannot open shared object|libascendcl\.so|not in libopapi|cannot find option named 'ascend"),
     ("env", 2, r"only (?:on|fails on) (?:310|910|950)|310b\b.{0,80}(?:2070|not support|raises)|does not start.{0,80}310p|310p.{0,120}does not start"),
@@ -216,6 +218,12 @@ def decide_stage(lines: Sequence[Line], primary: Failure | None, pattern: Patter
     return found
 
 
+# Parts of a serving framework that run before or after the model, where no graph is at work.
+_NO_GRAPH_PARTS = re.compile(
+    r"vllm/v1/core/|vllm/entrypoints/|/kv_transfer/|/kv_connector/|sglang/srt/entrypoints/|/tokenizer"
+)
+
+
 def _outside_graph_mode(text: str, lines: Sequence[Line], primary: Failure | None) -> Finding | None:
     """Return the finding `not_graph` with its reason, or None."""
     ruled_out = _ruled_out_at(text)
@@ -231,6 +239,10 @@ def _outside_graph_mode(text: str, lines: Sequence[Line], primary: Failure | Non
     shown = [Evidence(primary.line, primary.text[:300])]
     if any(expression.search(first) for expression in _NOT_GRAPH_FIRST):
         return Finding("not_graph", 0.6, shown)
+    deepest = next((frame for frame in reversed(primary.frames) if _FRAMEWORK_PATH.search(frame.file.lower())), None)
+    if deepest is not None and _NO_GRAPH_PARTS.search(deepest.file) and not is_about_graph(first):
+        where = f'File "{deepest.file}", line {deepest.line}, in {deepest.function}'
+        return Finding("not_graph", 0.6, [Evidence(deepest.at, where)])
     about_device = GRAPH_WORDS.search(text) or NPU_WORDS.search(text)
     # Absence proves little: only a whole stack without one such word, or another vendor's error, is enough.
     if _OTHER_DEVICE.search(text) and not NPU_WORDS.search(text):
@@ -277,6 +289,11 @@ def decide_owner(text: str, primary: Failure | None, pattern: Pattern | None, la
         for owner, expression in _OWNER_WORDS:
             if expression.search(low):
                 return Finding(owner, 0.6, [])
+        inside = _internal_owner(primary)
+        if inside:
+            return Finding(inside, 0.6, [])
+        if _OF_TORCH_COMPILE.search(low):
+            return Finding("torch_compile", 0.6, [])
     if by_code:
         return Finding(by_code, 0.6 if layer in ("L0", "L1") else 0.5, [])
     return Finding("unknown", 0.0, [])
@@ -292,9 +309,28 @@ _OWNER_WORDS = (
     ("op_plugin", re.compile(r"compile operator failed|failed to compile op\b|build graph failed|subgraphopt|ops function error")),
     ("environment", re.compile(r"module 'torch_npu' has no attribute")),
     ("environment", re.compile(r"undefined symbol|cannot open shared object|no module named|failed to find function|enoent|version .{0,30}not match")),
-    ("torch_compile", re.compile(r"torch\._dynamo|torch\._inductor|internaltorchdynamoerror")),
     ("driver", re.compile(r"\b50705[3-7]\b|\bhbm\b|\becc\b|\b507899\b")),
 )  # fmt: skip
+
+
+_OF_TORCH_COMPILE = re.compile(r"torch\._dynamo|torch\._inductor|internaltorchdynamoerror")
+
+# Parts of torch_npu that no user's argument reaches directly: an exception raised there is theirs to mend.
+_INTERNALS = (
+    ("op_plugin", re.compile(r"torch_npu/op_plugin/meta/")),
+    ("npugraph_ex", re.compile(r"torch_npu/dynamo/(?:npugraph_ex|torchair)/|/torchair/_acl_concrete_graph/")),
+    ("torch_npu", re.compile(r"torch_npu/_inductor/")),
+)
+# Frames that only pass a call on, or hold a check's helper: the one before them decides.
+_PASSES_ON = re.compile(r"/torch/(?!_npu)|/lib/python3\.\d{1,2}/(?!site-packages|dist-packages)|<frozen|<string>")
+
+
+def _internal_owner(primary: Failure) -> str:
+    """Return the part of torch_npu whose internals raised the exception, '' when another file did."""
+    own = [frame for frame in primary.frames if not _PASSES_ON.search(frame.file)]
+    if not own:
+        return ""
+    return next((owner for owner, expression in _INTERNALS if expression.search(own[-1].file)), "")
 
 
 def _code_owner(text: str, primary: Failure | None) -> str:

@@ -127,6 +127,51 @@ def find_log_errors(lines: Sequence[Line]) -> list[LogError]:
     return errors
 
 
+# `报错：`, `it fails with`, `the following error:` at a line's end: what follows is the text of the error.
+_TELLS = re.compile(
+    r"(?:报错(?:如下|信息)?|错误(?:如下|信息)?|提示(?:如下)?|(?:error|message|exception)s?|(?:fail(?:s|ed)?|crash(?:es|ed)?) with)"
+    r"[\s`\"'*]{0,4}[:：]?\s{0,4}$",
+    re.IGNORECASE,
+)
+_TOLD_AFTER = 3  # blank lines and a fence may stand between
+_ERROR_TEXT = re.compile(r"(?=[^\n]{0,20}[A-Za-z]{3})[\x21-\x7e][\x20-\x7e]{19,600}$")
+# `text that refuses something`, quoted in a sentence.
+_QUOTED_SPAN = re.compile(r"`([^`\n]{20,300})`")
+# Words, not code: a capital, then at least five words.
+_SENTENCE_ALONE = re.compile(r"\s*[A-Z][\w'()]{0,40}(?: [^\s=]{1,60}){4,80}[^:{]$")
+_REFUSES = re.compile(
+    r"\b(?:fail(?:s|ed|ure)?|errors?|cannot|can't|could not|unable|mismatch\w*|exceed\w*|only supports?|not supported|"
+    r"unsupported|should be|does not|do not|is not|invalid|must|not found|no such|out of)\b",
+    re.IGNORECASE,
+)
+
+
+def find_told_errors(lines: Sequence[Line]) -> list[LogError]:
+    """Return error texts that a report quotes without the line of a log they came from, in order.
+
+    They follow `报错：` or the like, stand in backticks or alone between blank lines (a fence leaves those) and refuse
+    something, or were logged at level ERROR.
+    """
+    errors: dict[int, LogError] = {}
+    for order, line in enumerate(lines):
+        around = [lines[at].text.strip() for at in (order - 1, order + 1) if 0 <= at < len(lines)]
+        if not any(around) and _SENTENCE_ALONE.match(line.text) and _REFUSES.search(line.text):
+            errors[order] = LogError("message", line.text.strip()[:600], line.number, order, "")
+        quoted = next((text for text in _QUOTED_SPAN.findall(line.text) if " " in text and _REFUSES.search(text)), "")
+        logged = line.text.strip() if line.level == "ERROR" and re.search(r"[A-Za-z]{3}", line.text) else ""
+        if quoted or logged:
+            errors.setdefault(order, LogError("message", quoted or logged, line.number, order, ""))
+        if not _TELLS.search(line.text):
+            continue
+        for at in range(order + 1, min(order + 1 + _TOLD_AFTER, len(lines))):
+            text = lines[at].text.strip()
+            if text and not text.startswith("```"):
+                if _ERROR_TEXT.fullmatch(text):
+                    errors.setdefault(at, LogError("message", text, lines[at].number, at, ""))
+                break
+    return [errors[order] for order in sorted(errors)]
+
+
 def is_device_fault(text: str) -> bool:
     """Say whether the text reports a fault of a running kernel rather than a refused call."""
     return bool(_DEVICE_FAULT.search(text))

@@ -149,8 +149,39 @@ def find_first_cause(
 def _exception_failures(raised: Sequence[Raised]) -> list[Failure]:
     return [
         Failure("exception", e.type, e.message, e.text, e.line, e.order, e.frames, e.stream, e.chain, e.relation)
-        for e in raised
+        for e in _without_compile_wrappers(raised)
     ]
+
+
+# What torch.compile raises around the exception of a backend: the real one follows, on the same line or the next.
+_COMPILE_WRAPPER = re.compile(r"(?:BackendCompilerFailed|InductorError|LoweringException)$")
+_RAISED_NEXT = re.compile(r"(?:backend='\w{1,40}' raised:)?\s*$")
+_RAISED_HERE = re.compile(r"((?:[A-Za-z_]\w*\.){0,8}[A-Z]\w{0,60}(?:Error|Exception)): ?(.*)")
+
+
+def _without_compile_wrappers(raised: Sequence[Raised]) -> list[Raised]:
+    """Return the exceptions with torch.compile's wrappers replaced by what they wrap; the frames are the wrapper's."""
+    found: list[Raised] = []
+    for item in raised:
+        before = found[-1] if found else None
+        is_next = (
+            before is not None
+            and _COMPILE_WRAPPER.search(before.type)
+            and _RAISED_NEXT.fullmatch(before.message)
+            and not item.frames
+            and not item.relation
+            and item.stream == before.stream
+            and item.source == before.source
+            and item.line - before.line <= before.text.count("\n") + 1
+        )
+        if before is not None and is_next:
+            found[-1] = before._replace(
+                type=item.type, message=item.message, text=f"{before.text}\n{item.text}", line=item.line
+            )
+            continue
+        inner = _RAISED_HERE.match(item.message) if _COMPILE_WRAPPER.search(item.type) else None
+        found.append(item._replace(type=inner.group(1), message=inner.group(2)) if inner else item)
+    return found
 
 
 def _log_failures(

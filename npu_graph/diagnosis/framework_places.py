@@ -24,6 +24,7 @@ _NAMED = re.compile(
 _OWN_TEXT = 40
 # Files for other hardware define the same names; they count only where the report speaks of it.
 _SPECIAL = (("_310p/", "310p"), ("xlite/", "xlite"), ("torchair/", "torchair"))
+_NAMED_AFTER = {"vllm-ascend": "vllm"}
 # Releases listed one by one; more are given as a span.
 _LISTED_MOST = 4
 
@@ -62,6 +63,9 @@ def read_frameworks(text: str, places: Sequence[Place], folders: Sequence[Path])
         stated = stated_version(text, name)
         fit = fit_releases(places, framework_map)
         release, exact = framework_map.find_release(stated) if stated else ("", False)
+        if not stated and name in _NAMED_AFTER:
+            # Releases of vLLM-Ascend bear the number of the vLLM that they are for.
+            release, exact = framework_map.find_release(stated_version(text, _NAMED_AFTER[name]))[0], False
         by_lines = list(fit.releases) if fit is not None and not fit.against else []
         if release and (not exact or not by_lines or release in by_lines):
             reading = Reading(framework_map, stated, fit, [release], exact)

@@ -28,6 +28,12 @@ ITEMS = {
             "TASK_QUEUE_ENABLE=0 python3 YOUR_SCRIPT 2>&1 | tee run.log   # 0 makes the stack point at the failing call",
         ),
         Item(
+            "python_stack",
+            ("the full Python stack of the first failing process", "第一个失败进程的完整 Python 堆栈"),
+            ("the deepest frames name the function that refused its input", "最深的几帧指出是哪个函数拒绝了输入"),
+            "run the same command again with its output kept: YOUR_COMMAND 2>&1 | tee run.log",
+        ),
+        Item(
             "versions",
             ("version of {absent}", "{absent} 的版本"),
             ("checks, texts and source lines differ by release", "不同版本的检查、报错文本和源码行号不同"),
@@ -73,7 +79,11 @@ ITEMS = {
 }  # fmt: skip
 
 # Whole words: "install", "changed" and "exchange" hold the letters too.
-_HANGS = re.compile(r"\bhang(?:s|ing)?\b|\bhung\b|\bstuck\b|deadlock|卡|hang住")
+_HANGS = re.compile(r"\bhang(?:s|ing)?\b|\bhung\b|\bstuck\b|deadlock|卡|hang住|(?:不|未)返回|无响应")
+# What a kernel or CANN reports late: only then does the queue hide the failing call, and plog know more.
+_OF_DEVICE = re.compile(
+    r"error code is|function error|runtime result|\b[15]\d{5}\b|\bE[A-Z1-9]\d{4}\b|aicore|npu out of memory"
+)
 # Also called after an exception in the body of the capture: pasted alone it may hide the cause above it.
 _CLOSES_CAPTURE = re.compile(r"\bcapture_end\b|AclmdlRICaptureEnd")
 # Nothing fails there, so there is no stack to send.
@@ -99,11 +109,15 @@ def find_missing(
     """
     low = text.lower()
     wanted: list[str] = list(_BY_STAGE.get(stage, ())) if not decisive else []
-    if not decisive and _HANGS.search(low):
+    hangs = _HANGS.search(low) is not None
+    of_python = primary is not None and primary.kind == "exception" and not _OF_DEVICE.search(primary.text)
+    if of_python and not hangs and "plog" in wanted:
+        wanted.remove("plog")
+    if not decisive and hangs:
         wanted.append("rank_stacks")
     alone = primary is not None and not primary.frames and _CLOSES_CAPTURE.search(primary.text)
     if alone or (not decisive and (stage not in _WITHOUT_STACK if primary is None else not primary.frames)):
-        wanted.append("full_stack")
+        wanted.append("python_stack" if of_python and not alone else "full_stack")
     absent = _absent_versions(environment)
     if absent:
         wanted.append("versions")

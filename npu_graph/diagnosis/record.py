@@ -23,7 +23,7 @@ from npu_graph.diagnosis.classification import (
     is_ruled_out,
 )
 from npu_graph.diagnosis.environment import find_environment, find_releases
-from npu_graph.diagnosis.error_lines import CodeMention, find_call_sites, find_codes, find_log_errors
+from npu_graph.diagnosis.error_lines import CodeMention, find_call_sites, find_codes, find_log_errors, find_told_errors
 from npu_graph.diagnosis.first_cause import Failure, FirstCause, SetAside, find_first_cause
 from npu_graph.diagnosis.framework_places import find_named, read_frameworks, release_records
 from npu_graph.diagnosis.missing import Item, as_records, find_missing
@@ -68,6 +68,9 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
     codes = find_codes(report.lines)
     sites = find_call_sites(report.lines)
     cause = find_first_cause(report.lines, find_exceptions(report.lines), sites, codes, find_log_errors(report.lines))
+    if cause.failure is None or _only_names_a_code(cause.failure):
+        told = find_first_cause(report.lines, [], [], [], find_told_errors(report.lines))
+        cause = _with_code(told, cause) if told.failure is not None else cause
     primary = cause.failure
     echoes = "\n".join(item.failure.text for item in cause.wrapped_by)
     matches = _best_matches(report, primary, echoes, knowledge)
@@ -132,6 +135,24 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
     }
     record["report"] = compose_report(record, pattern, [match.pattern for match in matches], language)
     return record
+
+
+# A code in a sentence of the reporter's (`the op reports **error 561002**.`), not in a line of a log.
+_PROSE = re.compile(r"[*`]|\b(?:reports?|with|and|the|an?|我们|报)\b|[\u4e00-\u9fff]")
+_LOG_LINE = re.compile(r"^\s*[\[(]|\d\d:\d\d:\d\d|error code is|runtime result|function error")
+
+
+def _with_code(told: FirstCause, cause: FirstCause) -> FirstCause:
+    """Return the told error with the sentence that names its code behind it: patterns and codes are looked up in both."""
+    if told.failure is None or cause.failure is None:
+        return told
+    text = f"{told.failure.text}\n{cause.failure.text}"
+    return told._replace(failure=told.failure._replace(text=text))
+
+
+def _only_names_a_code(failure: Failure) -> bool:
+    """Say whether the failure is no more than a code that somebody's sentence names."""
+    return failure.type == "code" and _PROSE.search(failure.text) is not None and _LOG_LINE.search(failure.text) is None
 
 
 def _named_error(text: str) -> str:

@@ -8,7 +8,8 @@ from typing import NamedTuple, Sequence
 from npu_graph.diagnosis.reading import BLOCK_LINE, Line
 
 _HEADER = "Traceback (most recent call last)"
-_FRAME = re.compile(r'\s*File "?([^"\n]{1,400}?)"?, line (\d{1,7})(?:, in (.{1,200}))?\s*$')
+# The head of a frame may have been cut off by whoever copied it: `site-packages/x/y.py", line 12, in f`.
+_FRAME = re.compile(r'\s*(?:File "?([^"\n]{1,400}?)"?|([^\s"]{1,400}\.py)"), line (\d{1,7})(?:, in (.{1,200}))?\s*$')
 # A class name at the start of the line, then a colon or the line's end.
 _RAISED = re.compile(r"\s*((?:[A-Za-z_]\w*\.){0,8}[A-Z_]\w*)(?:: ?(.*)|)$")
 _ERROR_NAME = re.compile(
@@ -16,6 +17,10 @@ _ERROR_NAME = re.compile(
 )
 # The same inside a sentence of a service log: "... failed with RuntimeError: text".
 _INLINE = re.compile(r"\b((?:[a-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception)|torch\._dynamo\.exc\.[A-Z]\w*): ?(\S.*)$")
+# The same as Python writes an exception object: `ValueError('text')`, alone on its line.
+_AS_OBJECT = re.compile(
+    r"\s*((?:[A-Za-z_]\w*\.){0,8}[A-Z]\w{0,60}(?:Error|Exception))\((?:'(.{1,1000})'|\"(.{1,1000})\"),?\)\s*$"
+)
 # A warning that is only printed: `UserWarning: text`, or with the place in front.
 _WARNED = re.compile(r"\s*(?:\S{1,300}:\d{1,7}: )?(?:[A-Za-z_]\w*\.){0,8}[A-Z]?\w{0,60}Warning: ")
 # An exception that ended a C++ process: `what():  text`, after the line that names its class.
@@ -88,7 +93,8 @@ def _read_stream(lines: Sequence[tuple[int, Line]], first_chain: int) -> list[Ra
             relation = "caused_by"
         elif frame:
             if len(frames) < MAX_FRAMES:
-                frames.append(Frame(frame.group(1), int(frame.group(2)), (frame.group(3) or "").strip(), line.number))
+                file, cut_file, number, function = frame.groups()
+                frames.append(Frame(file or cut_file, int(number), (function or "").strip(), line.number))
             in_block = True
         else:
             head = _exception_head(text, in_block and bool(frames))
@@ -116,6 +122,9 @@ def _exception_head(text: str, expected: bool) -> tuple[str, str] | None:
     found = _RAISED.match(text)
     if found and _is_exception_name(found.group(1), bool(found.group(2)), expected and not text.startswith("    ")):
         return found.group(1), (found.group(2) or "").strip()
+    as_object = _AS_OBJECT.match(text)
+    if as_object:
+        return as_object.group(1), as_object.group(2) or as_object.group(3)
     if not expected:
         inline = _INLINE.search(text)
         if inline:

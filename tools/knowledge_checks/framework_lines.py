@@ -7,7 +7,7 @@ from pathlib import Path
 
 from knowledge_checks.findings import Outcome
 from knowledge_checks.sources import Sources
-from npu_graph.framework_map import DEFINITION, MAP_FOLDER, MAP_SUFFIX, FrameworkMap, Site
+from npu_graph.framework_map import DEFINITION, MAP_FOLDER, MAP_SUFFIX, VARIABLE, FrameworkMap, Site
 
 
 def check(root: Path, sources: Sources) -> Outcome:
@@ -47,6 +47,8 @@ def _check_release(framework_map: FrameworkMap, release: str, sources: Sources, 
 def _is_there(site: Site, line: str) -> bool:
     """Say whether a source line begins what the site is."""
     name = re.escape(site.function.rpartition(".")[2])
+    if site.kind == VARIABLE:
+        return re.match(rf"\s*['\"]?{name}['\"]?\s*[:=]", line) is not None
     if site.kind == DEFINITION:
         return re.match(rf"\s*(?:async\s+def|def|class)\s+{name}\b", line) is not None
     if site.kind.startswith("raise") or site.kind == "assert":

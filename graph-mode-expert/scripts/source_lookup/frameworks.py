@@ -138,10 +138,26 @@ def _record(site: Site, framework: Framework, fits: Sequence[str]) -> dict[str, 
         "stage": None,
         "meaning": {"en": "", "zh": ""},
         "lines_by_release": _lines_by_release(site, framework_map),
+        "members": _members(site, framework) if _statement(site).startswith("class ") else [],
         "release": release or None,
         "releases_with_this_line": list(fits),
         "source": shown._asdict() if shown else None,
     }
+
+
+def _members(site: Site, framework: Framework) -> list[dict[str, Any]]:
+    """Return a class's methods in the release in question, else in the newest: name, line, and since when."""
+    framework_map = framework.map
+    release = framework.release or framework_map.releases[-1]
+    found = []
+    for member in framework_map.members(site):
+        lines = framework_map.lines_in(member, release)
+        if lines:
+            first = framework_map.releases[member.changes[0][0]]
+            later = member.changes[0][0] > site.changes[0][0]
+            name = member.function.rpartition(".")[2]
+            found.append({"name": name, "line": lines[0], "since": first if later else None})
+    return sorted(found, key=lambda item: item["line"])
 
 
 def _statement(site: Site) -> str:

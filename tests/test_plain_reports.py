@@ -1,0 +1,174 @@
+"""Reports without a clean stack: quoted errors, wrappers of torch.compile, cut frames; whose code failed, what to ask for."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import pytest
+
+from npu_graph.diagnosis.report import render_text
+
+Diagnose = Callable[..., "dict[str, Any]"]
+
+
+# --- the first cause ---------------------------------------------------------------------------------------------
+
+INDUCTOR = "/opt/py/lib/python3.11/site-packages/torch_npu/_inductor/codegen/split_tiling.py"
+WRAPPED = f"""\
+  File "/opt/py/lib/python3.11/site-packages/torch/_dynamo/output_graph.py", line 1480, in _call_user_compiler
+    raise BackendCompilerFailed(self.compiler_fn, e)
+  File "{INDUCTOR}", line 77, in pick_axis
+    axis = self.axes[name]
+torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:
+KeyError: z1 + 64*y0
+"""
+
+
+def test_what_torch_compile_wraps_on_the_next_line_is_the_cause(diagnose_text: Diagnose) -> None:
+    first = diagnose_text(WRAPPED)["first_cause"]
+    assert (first["type"], first["message"], first["line"]) == ("KeyError", "z1 + 64*y0", 6)
+    assert first["frame"]["function"] == "pick_axis"
+    assert first["wrapped_by"] == []
+
+
+def test_what_torch_compile_wraps_on_the_same_line_is_the_cause(diagnose_text: Diagnose) -> None:
+    text = WRAPPED.replace(
+        "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\nKeyError:",
+        "torch._inductor.exc.InductorError: KeyError:",
+    )
+    first = diagnose_text(text)["first_cause"]
+    assert (first["type"], first["message"]) == ("KeyError", "z1 + 64*y0")
+
+
+def test_an_exception_further_down_is_not_taken_for_the_wrapped_one(diagnose_text: Diagnose) -> None:
+    text = WRAPPED.replace("KeyError: z1 + 64*y0\n", "\nlater, in another run:\n\nKeyError: 'weights'\n")
+    first = diagnose_text(text)["first_cause"]
+    assert first["type"].endswith("BackendCompilerFailed")
+
+
+# (name, report, text of the first cause)
+TOLD = [
+    (
+        "after a word that announces it",
+        'npugraph 多图场景打开开关后报错：\n\n"Pool operations do not support this setting, disable it"\n',
+        "Pool operations do not support",
+    ),
+    (
+        "as an exception object",
+        "graph mode, reduction with one row:\n```\nValueError('Cannot broadcast, rank mismatch: [2], [2, 1]')\n```\n",
+        "Cannot broadcast, rank mismatch",
+    ),
+    (
+        "in backticks",
+        "With the ACL graph on, start-up fails: `graph persistent input only supports decode batches`.\n",
+        "persistent input only supports",
+    ),
+    (
+        "alone on a line, its code in prose",
+        "With ACL graph the op reports\n**error 561002**.\n\n```\nThe size(4) of actualSeqLengths is not equal to the batch(5)\n```\n",
+        "is not equal to the batch",
+    ),
+    (
+        "as lines of level ERROR",
+        "ACL graph, on the NPU\n(EngineCore pid=7) ERROR 04-04 08:13:15 [core.py:11] bishengir-compile: Cannot find option named 'X9'!\n",
+        "Cannot find option named",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "report", "words"), TOLD, ids=[row[0] for row in TOLD])
+def test_an_error_that_is_only_quoted_is_read(diagnose_text: Diagnose, name: str, report: str, words: str) -> None:
+    record = diagnose_text(report)
+    assert words in record["first_cause"]["message"]
+    assert "holds no error text" not in render_text(record) and "没有报错文本" not in render_text(record)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "ACL graph: decoding is slower than eager since the last update, by about a third",
+        "在图模式下输出乱码，eager 正常，没有任何报错。",
+        "The graph runs; `enable_graph` is set and `sizes` lists the batches",
+    ],
+)
+def test_a_report_without_an_error_text_is_said_to_have_none(diagnose_text: Diagnose, report: str) -> None:
+    assert diagnose_text(report)["first_cause"] is None
+
+
+def test_a_quoted_code_still_gives_its_meaning_and_the_nearest_patterns(diagnose_text: Diagnose) -> None:
+    record = diagnose_text(TOLD[3][1])
+    assert [item["code"] for item in record["error_codes"]] == ["561002"]
+
+
+# --- whose code failed -------------------------------------------------------------------------------------------
+
+SITE = "/opt/py/lib/python3.11/site-packages/"
+
+
+def stack(*frames: str, error: str = "IndexError: tuple index out of range") -> str:
+    rows = [f'  File "{SITE}{frame}", line {40 + number}, in step_{number}' for number, frame in enumerate(frames)]
+    return "Traceback (most recent call last):\n" + "\n".join(rows) + f"\n{error}\n"
+
+
+# (deepest frames, owner, stage)
+OWNERS = [
+    (("torch_npu/dynamo/npugraph_ex/_acl_concrete_graph/graph_pass.py",), "npugraph_ex", "compile"),
+    (("torch_npu/dynamo/torchair/_acl_concrete_graph/graph_pass.py",), "npugraph_ex", "compile"),
+    (("torch_npu/op_plugin/meta/_meta_registrations.py", "torch/__init__.py"), "op_plugin", "compile"),
+    (("torch/_inductor/scheduler.py", "torch_npu/_inductor/ir.py"), "torch_npu", "compile"),
+]
+
+
+@pytest.mark.parametrize(
+    ("frames", "owner", "stage"), OWNERS, ids=[row[0][-1].split("/")[-1] + row[1] for row in OWNERS]
+)
+def test_an_exception_inside_torch_npu_is_torch_npus(
+    diagnose_text: Diagnose, frames: tuple[str, ...], owner: str, stage: str
+) -> None:
+    record = diagnose_text(stack(*frames))
+    assert (record["owner"]["value"], record["stage"]["value"]) == (owner, stage)
+
+
+def test_an_argument_that_the_graph_api_refuses_is_still_the_callers(diagnose_text: Diagnose) -> None:
+    text = f'  File "/home/u/train.py", line 8, in main\n  File "{SITE}torch_npu/npu/graphs.py", line 9, in f\n'
+    record = diagnose_text(f"Traceback (most recent call last):\n{text}ValueError: unsupported capture input\n")
+    assert record["owner"]["value"] == "user_code"
+
+
+@pytest.mark.parametrize("part", ["vllm/v1/core/sched/scheduler.py", "vllm/distributed/kv_transfer/kv_connector/x.py"])
+def test_a_failure_in_the_scheduler_or_a_connector_is_no_graph_failure(diagnose_text: Diagnose, part: str) -> None:
+    record = diagnose_text(
+        "vllm-ascend, cudagraph_mode FULL_DECODE_ONLY\n"
+        + stack("vllm/v1/engine/core.py", part, error="AssertionError: request is still running")
+    )
+    assert record["verdict"] == "not_graph"
+    assert any(part in item["text"] for item in record["stage"]["evidence"])
+
+
+def test_a_graph_error_raised_through_the_scheduler_stays_one(diagnose_text: Diagnose) -> None:
+    error = "RuntimeError: NPU graphs must be captured on a non-default stream"
+    record = diagnose_text("vllm-ascend\n" + stack("vllm/v1/core/sched/scheduler.py", error=error))
+    assert record["verdict"] != "not_graph"
+
+
+# --- what to ask for ---------------------------------------------------------------------------------------------
+
+
+def asked(record: dict[str, Any]) -> str:
+    return " ".join(f"{item['item']} {item['how']}" for item in record["missing"])
+
+
+def test_a_python_error_is_not_asked_for_the_device_log_nor_for_the_queue_switch(diagnose_text: Diagnose) -> None:
+    record = diagnose_text("vllm-ascend graph replay\nAssertionError: sizes differ\n")
+    assert "full Python stack" in asked(record)
+    assert "TASK_QUEUE_ENABLE" not in asked(record) and "plog" not in asked(record)
+
+
+def test_a_device_error_without_a_stack_is(diagnose_text: Diagnose) -> None:
+    record = diagnose_text("torch.npu.graph replay\nRuntimeError: replay failed, error code is 107999\n")
+    assert "TASK_QUEUE_ENABLE=0" in asked(record)
+
+
+@pytest.mark.parametrize("words", ["请求长期不返回", "服务无响应", "the process hangs"])
+def test_a_hang_is_asked_for_the_stacks_of_all_ranks(diagnose_text: Diagnose, words: str) -> None:
+    assert "py-spy dump" in asked(diagnose_text(f"ACL graph，DP2：{words}"))
