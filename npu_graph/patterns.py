@@ -52,7 +52,7 @@ FIELDS = (
 # Fields a report in Chinese shows; the English text stands in where one is absent.
 CHINESE_FIELDS = ("Cause (zh)", "Trigger (zh)", "Fix now (zh)", "Fix for good (zh)", "Verify (zh)")
 # `hint` lines are symptom words: they suggest a pattern, never establish it.
-SIGNATURE_KEYS = ("any", "all", "not", "hint", "confirm")
+SIGNATURE_KEYS = ("any", "all", "not", "hint", "confirm", "confirm (zh)")
 
 ID_FORM = re.compile(r"P-(?:CAP|REP|MEM|UPD|CMP|ACC|PERF|ENV|HANG)-\d{3}")
 _HEADING = re.compile(r"### (\S+) — (.{1,200})")
@@ -108,6 +108,7 @@ class Signature(NamedTuple):
     no: tuple[str, ...] = ()
     hint: tuple[str, ...] = ()
     confirm: tuple[str, ...] = ()
+    confirm_zh: tuple[str, ...] = ()
 
 
 class Pattern(NamedTuple):
@@ -243,7 +244,7 @@ def check_pattern(pattern: Pattern) -> list[Problem]:
 def _signature_faults(pattern: Pattern) -> list[str]:
     faults = []
     for key, expressions in zip(SIGNATURE_KEYS, pattern.signature):
-        for expression in () if key == "confirm" else expressions:
+        for expression in () if key.startswith("confirm") else expressions:
             reason = regex_problem(expression)
             if reason:
                 faults.append(f"signature line '{key}: {expression[:60]}' {reason}")

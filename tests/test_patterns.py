@@ -176,3 +176,12 @@ def test_an_overlay_adds_and_replaces(tmp_path: Path) -> None:
 def test_lower_keeps_the_length() -> None:
     for text in ("İSTANBUL", "ẞ ERROR", "普通 ABC"):
         assert len(lower(text)) == len(text)
+
+
+def test_what_confirms_a_pattern_is_written_in_both_languages() -> None:
+    patterns = load_patterns([bundle.SEED_KNOWLEDGE]).patterns
+    confirmed = [pattern for pattern in patterns if pattern.signature.confirm]
+    assert len(confirmed) >= 50
+    for pattern in confirmed:
+        assert len(pattern.signature.confirm_zh) == len(pattern.signature.confirm), pattern.id
+        assert all(any("\u4e00" <= letter <= "\u9fff" for letter in text) for text in pattern.signature.confirm_zh)

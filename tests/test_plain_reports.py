@@ -172,3 +172,10 @@ def test_a_device_error_without_a_stack_is(diagnose_text: Diagnose) -> None:
 @pytest.mark.parametrize("words", ["请求长期不返回", "服务无响应", "the process hangs"])
 def test_a_hang_is_asked_for_the_stacks_of_all_ranks(diagnose_text: Diagnose, words: str) -> None:
     assert "py-spy dump" in asked(diagnose_text(f"ACL graph，DP2：{words}"))
+
+
+def test_a_chinese_report_is_told_in_chinese_what_confirms_a_candidate(diagnose_text: Diagnose) -> None:
+    record = diagnose_text("MRoPE 多模态模型，DP2，FULL_DECODE_ONLY 图模式，dummy run 时 hang 住")
+    (candidate,) = [item for item in record["patterns"] if item["id"] == "P-UPD-008"]
+    assert candidate["confirm"] == ["打印卡住那一步的参数更新和重放所用的键；两者必须相等"]
+    assert "确认方法：打印卡住那一步" in render_text(record)

@@ -293,7 +293,10 @@ def _pattern_record(match: Match, language: str) -> dict[str, Any]:
     pattern = match.pattern
     # What to look for where no measurement is written down: the pattern's trigger in the user's code or settings.
     trigger = pattern.text("Trigger", language)
-    confirm = list(pattern.signature.confirm) or ([trigger] if trigger else [])
+    signature = pattern.signature
+    confirm = list((signature.confirm_zh if language == "zh" else ()) or signature.confirm) or (
+        [trigger] if trigger else []
+    )
     return {
         "id": pattern.id,
         "title": pattern.title_in(language),
