@@ -1,4 +1,4 @@
-"""Framework maps: in which file, function and line of which release of vLLM-Ascend, vLLM or SGLang something stands.
+"""Framework maps: in which file, function and line of which release of a serving framework something stands.
 
 The data is knowledge/framework-maps/*.tsv (graph-mode-expert/references/source_reading.md explains it): definitions,
 raises, asserts and warnings of the parts that graph mode passes through, measured by tools/measure_framework_maps.py.
@@ -24,6 +24,7 @@ _MENTIONED = (
     ("vllm-ascend", re.compile(r"vllm[-_ ]ascend", re.IGNORECASE)),
     ("vllm", re.compile(r"\bvllm\b|EngineCore|vllm/", re.IGNORECASE)),
     ("sglang", re.compile(r"\bsglang\b|sglang/|\bSGLANG_", re.IGNORECASE)),
+    ("xllm", re.compile(r"\bxllm\b|\bacl_graph_(?:executor_impl|persistent_param)\.cpp", re.IGNORECASE)),
 )
 _VERSION = r"v?(\d{1,3}\.\d{1,3}(?:\.\d{1,3}){0,2}(?:[-.]?(?:rc|post|dev|beta|a|b)\d{0,8}){0,2})"
 # The version a text states: `vllm-ascend==0.18.0rc1`, `vllm_ascend 0.18.0`, `vLLM-Ascend version: v0.18.0`.
@@ -31,9 +32,11 @@ _STATED = (
     ("vllm-ascend", re.compile(r"vllm[-_ ]ascend(?: version| Version)?[\s:=|(`'\"]{1,6}" + _VERSION, re.IGNORECASE)),
     ("vllm", re.compile(r"\bvllm(?: version)?[\s:=|(`'\"]{1,6}" + _VERSION, re.IGNORECASE)),
     ("sglang", re.compile(r"\bsglang(?: version)?[\s:=|(`'\"]{1,6}" + _VERSION, re.IGNORECASE)),
+    ("xllm", re.compile(r"\bxllm(?: version| main)?[\s:=|(`'\"]{1,6}" + _VERSION, re.IGNORECASE)),
 )
+_EXCEPTION = re.compile(r"^(?:[A-Za-z_][\w.]{0,80}(?:Error|Exception|Warning): ?){1,3}")
 _NUMBERS = re.compile(r"\d+|[a-z]+")
-_PACKAGE = re.compile(r"(?:^|.*/)((?:vllm_ascend|vllm|sglang)/[\w./-]+\.py)$")
+_PACKAGE = re.compile(r"(?:^|.*/)((?:vllm_ascend|vllm|sglang|xllm)/[\w./-]+\.(?:py|cpp|h))$")
 # A pre-release stands before its release, a post-release behind it.
 _ORDER = {"dev": -4, "a": -3, "alpha": -3, "b": -2, "beta": -2, "rc": -1, "post": 1}
 
@@ -46,6 +49,11 @@ class Site(NamedTuple):
     function: str
     message: str
     changes: tuple[tuple[int, tuple[int, ...]], ...]
+
+    @property
+    def name(self) -> str:
+        """The function as its language writes it: `Class.method`, in C++ `Class::method`."""
+        return self.function if self.file.endswith(".py") else self.function.replace(".", "::")
 
 
 class FrameworkMap:
@@ -99,6 +107,7 @@ class FrameworkMap:
 
     def named(self, name: str) -> list[Site]:
         """Return the definitions called so: by last name (`_dummy_run`), or with the class before it."""
+        name = name.replace("::", ".")
         last = name.rpartition(".")[2]
         return [
             site
@@ -131,6 +140,7 @@ class FrameworkMap:
     def match_text(self, text: str) -> list[tuple[Site, float]]:
         """Return the raises, asserts and warnings whose message stands in the text, and scores up to 1, best first."""
         folded = " ".join(text[: 16 * 1024].split())
+        part = _EXCEPTION.sub("", folded).strip(" .\"'`")
         found = []
         for file in self._rows:
             for row in self._rows[file]:
@@ -138,6 +148,8 @@ class FrameworkMap:
                     continue
                 message = row.split("\t", 3)[2]
                 score = message_score(message, folded)
+                if not score and MIN_MESSAGE <= len(part) < len(message) and part in message:
+                    score = 0.4 + 0.4 * len(part) / len(message)  # the text is part of the message
                 if score:
                     site = _site(file, row)
                     if site is not None:
@@ -165,27 +177,45 @@ class FrameworkMap:
         if text in self.releases:
             return text, True
         numbers = re.match(r"\d+\.\d+\.\d+", text)
-        near = [item for item in self.releases if numbers is not None and re.match(r"[\d.]*\d", item) is not None]
-        near = [
-            item
-            for item in near
-            if numbers is not None
-            and (item == numbers.group() or re.match(re.escape(numbers.group()) + r"(?!\d)", item))
-            and version_key(item) <= version_key(text)
-        ]
+        if numbers is None:
+            return "", False
+        same = re.compile(re.escape(numbers.group()) + r"(?![\d.])")
+        near = [item for item in self.releases if same.match(item) and version_key(item) <= version_key(text)]
         return (near[-1], False) if near else ("", False)
 
     def releases_at(self, place: Place) -> list[str] | None:
-        """Return the releases in which a frame's line lies inside the frame's function; None when that is not known."""
-        file = own_path(place.file)
-        rows = self._rows.get(file)
-        if not rows or not place.function or place.function.startswith("<"):
+        """Return the releases in which a frame's line lies inside its function; None when that is not known.
+
+        A line of a C++ log names no function (`executor.cpp:921] text`): a check or log must stand on it.
+        """
+        file = self.file_of(place)
+        if not file or place.function.startswith("<"):
             return None
         sites = [site for site in self.sites_in(file) if site.kind == DEFINITION]
         own = [site for site in sites if site.function.rpartition(".")[2] == place.function]
-        if not own:
-            return None
-        return [release for release in self.releases if self._is_inside(place.line, own, sites, release)]
+        if own:
+            return [release for release in self.releases if self._is_inside(place.line, own, sites, release)]
+        printed = self.printing_at(place)
+        fits = {release for site in printed for release in self.releases if place.line in self.lines_in(site, release)}
+        return [release for release in self.releases if release in fits] if printed else None
+
+    def file_of(self, place: Place) -> str:
+        """Return the mapped file of a place, '' when there is none; a C++ log gives the file's name alone."""
+        path = own_path(place.file)
+        if path in self._rows:
+            return path
+        named = [file for file in self._rows if file.endswith("/" + place.file) and not file.endswith(".py")]
+        return named[0] if len(named) == 1 and "/" not in place.file else ""
+
+    def printing_at(self, place: Place) -> list[Site]:
+        """Return the checks and logs of a C++ file that stand on a place's line in some release."""
+        if place.file.endswith(".py"):
+            return []  # a Python frame names its function
+        return [
+            site
+            for site in self.sites_in(self.file_of(place))
+            if site.kind not in (DEFINITION, VARIABLE) and any(place.line in lines for _, lines in site.changes)
+        ]
 
     def _is_inside(self, line: int, own: Sequence[Site], sites: Sequence[Site], release: str) -> bool:
         for site in own:
@@ -229,7 +259,9 @@ def fit_releases(places: Sequence[Place], framework_map: FrameworkMap) -> Fit | 
         fits = framework_map.releases_at(place)
         if fits is None:
             continue
-        shown = f"{place.function} at {own_path(place.file)}:{place.line}"
+        shown = f"{place.function} at {framework_map.file_of(place)}:{place.line}".replace(
+            " at ", "", not place.function
+        )
         both = [release for release in (releases if releases is not None else fits) if release in fits]
         if both:
             releases = both

@@ -24,7 +24,7 @@ from typing import Dict, Iterable, Iterator, NamedTuple, Sequence
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from source_sites import failure_sites_of
+from source_sites import Site, failure_sites_of, function_spans, streamed_sites_of
 
 from npu_graph import cli
 from npu_graph.framework_map import DEFINITION, MAP_FOLDER, MAP_SUFFIX, MIN_MESSAGE, VARIABLE, version_key
@@ -79,7 +79,19 @@ FRAMEWORKS = (
             *("srt/layers/attention/ascend", "srt/layers/attention/npu", "srt/utils/npu", "srt/environ.py"),
         ),
     ),
+    Framework(
+        "xllm",
+        "xLLM-AI/xllm",
+        "xllm/",
+        "0.6.0",
+        (
+            *("core/runtime/", "core/platform/npu/", "core/kernels/npu/", "core/scheduler/profile/graph_warmup"),
+            *("models/llm/npu/llm_model_base.h", "models/llm/npu/mtp_model_base.h", "core/layers/npu_torch/"),
+        ),
+    ),
 )
+# The same parts for other hardware.
+_OTHER_HARDWARE = re.compile(r"/(?:cuda|dcu|mlu|ilu|musa)(?:_graph|/)")
 
 
 class Key(NamedTuple):
@@ -96,17 +108,24 @@ Lines = Dict[str, "tuple[int, ...]"]
 
 def sites_of(path: str, text: str) -> list[tuple[str, str, str, int]]:
     """Return (kind, function, message, line) of a Python file: definitions, raises, asserts, warnings, variables."""
+    if not path.endswith(".py"):
+        found = [(DEFINITION, name.replace("::", "."), "", line) for name, line, _ in function_spans(text)]
+        return found + _with_text(streamed_sites_of(text))
     text = text.lstrip("\ufeff")  # a byte order mark is no Python
     tree = ast.parse(text)
     if path.endswith(_VARIABLE_FILES):
         return [(VARIABLE, name, "", line) for name, line in _variables(tree)]
     found = [(DEFINITION, name, "", line) for name, line in _definitions(tree, ())]
-    found += [
-        (site.kind, site.function, site.message, site.line)
-        for site in failure_sites_of(text)
+    return found + _with_text(failure_sites_of(text))
+
+
+def _with_text(sites: Iterable[Site]) -> list[tuple[str, str, str, int]]:
+    """Return the sites whose own text is long enough to be known again."""
+    return [
+        (site.kind, site.function.replace("::", "."), site.message, site.line)
+        for site in sites
         if len(site.message.replace("{}", "").strip()) >= MIN_MESSAGE
     ]
-    return found
 
 
 def _variables(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -169,7 +188,8 @@ class Sources:
 
     def _is_wanted(self, path: str) -> bool:
         package = self._framework.package
-        return path.endswith(".py") and path.startswith(tuple(package + part for part in self._framework.scope))
+        in_scope = path.startswith(tuple(package + part for part in self._framework.scope))
+        return in_scope and path.endswith((".py", ".cpp", ".h")) and _OTHER_HARDWARE.search(path) is None
 
     def _add(self, version: str, path: str, sites: Iterable[tuple[str, str, str, int]]) -> None:
         found: dict[Key, set[int]] = defaultdict(set)

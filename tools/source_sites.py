@@ -51,6 +51,36 @@ def failure_sites_of(text: str) -> list[Site]:
     ]
 
 
+# glog's checks and error logs; their text is what is streamed into them.
+_STREAMED = re.compile(r"\b(LOG\((?:FATAL|ERROR|WARNING)\)|P?CHECK(?:_[A-Z]{2,3})?(?=\s*\())")
+
+
+def streamed_sites_of(text: str) -> list[Site]:
+    """Return where C++ code checks or logs an error by glog, with the literals that it streams."""
+    bare = _without_comments(text)
+    blank = _without_literals(bare)
+    scopes = _function_scopes(blank)
+    found = []
+    for match in _STREAMED.finditer(blank):
+        end = blank.find(";", match.end())
+        function, printed = _scope_at(scopes, match.start())
+        if end < 0 or not function:
+            continue
+        pieces: list[str] = []
+        for part in _split_streamed(bare[match.end() : end]):
+            literals = _LITERAL.findall(part)
+            pieces.append("".join(literals) if literals else "{}")
+        message = _folded(_unescape("".join(pieces)))
+        line = text.count("\n", 0, match.start()) + 1
+        found.append(Site(function, printed, match.group(1), re.sub(r"(?:\{\})+$", "", message).strip(), line))
+    return found
+
+
+def _split_streamed(statement: str) -> list[str]:
+    """Return the operands of << in a statement, without what stands before the first."""
+    return statement.split("<<")[1:]
+
+
 def sites_of(path: str, text: str) -> list[Site]:
     """Return the sites of one source file; Python's include its calls, which are the frames of a traceback."""
     return list(_python_sites(text) if path.endswith(".py") else _cpp_sites(text))

@@ -216,14 +216,16 @@ TOOLS: tuple[Tool, ...] = (
         "Locate an error text or an API in torch_npu's source",
         "File, function and line in the user's torch_npu release for an error text, a message or a stack frame, also "
         "behind compiler_depend.ts, and the call chain Python to ACL of an API such as capture_begin; infers the release "
-        "from a stack when none is given. Also functions and messages of vLLM-Ascend, vLLM and SGLang by their release.",
+        "from a stack when none is given. Also functions and messages of vLLM-Ascend, vLLM, SGLang and xLLM by their release.",
         "graph-mode-expert/scripts/locate_source.py",
         _object(
             ["text"],
             text=_string("an error text, a frame, a stack, or the name of an API", minLength=1, maxLength=200_000),
             torch_npu=_string("wheel version or release of the user, such as 2.10.0 or 26.0.0", maxLength=40),
             source_folder=_string("a checkout or site-packages below the allowed folders", maxLength=1000),
-            framework=_string("look there only: vllm-ascend, vllm or sglang, with ==VERSION if known", maxLength=60),
+            framework=_string(
+                "look there only: vllm-ascend, vllm, sglang or xllm, with ==VERSION if known", maxLength=60
+            ),
             language=_LANGUAGE,
         ),
         "npu-graph/source/1",

@@ -8,7 +8,7 @@ A TEXT is a message ("NPU graphs must be captured on a non-default stream"), a f
 function name, NPUGraph.cpp:247, graphs.py line 359), a whole stack, or a name: a public graph API or a function that it
 passes through (capture_begin, NPUGraph.replay, torch.npu.graph, aclmdlRICaptureBegin) gives the call chain Python,
 binding, C++, ACL with every line; another function of the map gives what it raises. - reads standard input.
-A name, frame or message of vLLM-Ascend, vLLM or SGLang gives their place; --framework looks there only, at a version.
+A name, frame or message of vLLM-Ascend, vLLM, SGLang or xLLM gives its place; --framework looks there only.
 VERSION is pip's (2.10.0, 2.7.1.post2) or a release (26.0.0). Without it the release is that of DIR, else the one that
 the text states, else the one that the stack's lines belong to, else that of the torch_npu installed here; which one is
 printed.
@@ -61,10 +61,10 @@ WORDS = {
         "没有这样的图模式接口,图模式核心里也没有这个函数",
     ),
     "unknown_why": (
-        "no site of the graph core or the mapped parts of vllm-ascend, vllm and sglang; check the spelling, or read the"
-        " installed file: other parts of them, xLLM, CANN and PyTorch are not mapped",
-        "图模式核心以及 vllm-ascend、vllm、sglang 的已映射部分都没有;请核对拼写,或直接读已安装的文件:"
-        "它们的其余部分、xLLM、CANN 和 PyTorch 不在映射表中",
+        "no site of the graph core or the mapped parts of vllm-ascend, vllm, sglang and xllm; check the spelling, or"
+        " read the installed file: other parts of them, CANN and PyTorch are not mapped",
+        "图模式核心以及 vllm-ascend、vllm、sglang、xllm 的已映射部分都没有;请核对拼写,或直接读已安装的文件:"
+        "它们的其余部分、CANN 和 PyTorch 不在映射表中",
     ),
     "other": (
         "this line is that of another release: {}",
@@ -224,7 +224,7 @@ def _results_of(text: str, context: Context) -> list[dict[str, Any]]:
 
 
 def _framework_result(text: str, context: Context) -> dict[str, Any]:
-    """Return what a name, frame or message is in vLLM-Ascend, vLLM or SGLang."""
+    """Return what a name, frame or message is in a serving framework."""
     matches = context.frameworks.find(text) if context.frameworks is not None else []
     fits = [release for match in matches[:1] for release in match["releases_with_this_line"]]
     status = UNKNOWN
@@ -502,7 +502,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME[==VERSION]",
-        help="look in vllm-ascend, vllm or sglang only, at that version: vllm-ascend==0.18.0",
+        help="look in vllm-ascend, vllm, sglang or xllm only, at that version: vllm-ascend==0.18.0",
     )
     parser.add_argument("--source", default="", metavar="DIR", help="a checkout or site-packages to show lines from")
     parser.add_argument("--check", metavar="DIR", help="say whether DIR is usable for reading on")

@@ -169,7 +169,7 @@ def _anchor(site: Site, reading: Reading) -> dict[str, Any]:
     return {
         "repo": reading.map.repository,
         "file": site.file,
-        "function": site.function,
+        "function": site.name,
         "line": min(lines)[0] if alone else None,
         "version": _span(releases) or None,
         "exact": alone and bool(reading.releases) and reading.exact,

@@ -47,6 +47,8 @@ def _check_release(framework_map: FrameworkMap, release: str, sources: Sources, 
 def _is_there(site: Site, line: str) -> bool:
     """Say whether a source line begins what the site is."""
     name = re.escape(site.function.rpartition(".")[2])
+    if not site.file.endswith(".py"):
+        return (name if site.kind == DEFINITION else re.escape(site.kind)) in re.escape(line) or name in line
     if site.kind == VARIABLE:
         return re.match(rf"\s*['\"]?{name}['\"]?\s*[:=]", line) is not None
     if site.kind == DEFINITION:

@@ -1,4 +1,4 @@
-"""Names, messages and frames of vLLM-Ascend, vLLM and SGLang to file and line, by release or in the files at hand."""
+"""Names, messages and frames of serving frameworks to file and line, by release or in the files at hand."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
-from npu_graph.framework_map import DEFINITION, FrameworkMap, Site, own_path, stated_version
+from npu_graph.framework_map import DEFINITION, FrameworkMap, Site, stated_version
 from npu_graph.source_map import Place, find_places
 
 from . import source_tree
 
-NAMES = ("vllm-ascend", "vllm", "sglang")
+NAMES = ("vllm-ascend", "vllm", "sglang", "xllm")
 # Where the images of vLLM-Ascend keep the projects that they install in place.
 _WORKSPACES = ("/vllm-workspace/vllm-ascend", "/vllm-workspace/vllm", "/sgl-workspace/sglang/python")
 _SPECIAL = ("/_310p/", "/xlite/", "/torchair/")
-_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*")
 MAX_MATCHES = 6
 # As for torch_npu: a longer table would bury the answer.
 MAX_RELEASES_SHOWN = 12
@@ -84,7 +84,7 @@ def _find(text: str, framework: Framework) -> list[tuple[Site, Framework, list[s
         site = _function_of(place, framework) if fits is not None else None
         if site is not None:
             found.append((site, framework, fits or []))
-    if not places:
+    if not found:
         matches = framework.map.match_text(text)
         found += [(site, framework, []) for site, score in matches if score == matches[0][1]]
     return found
@@ -103,15 +103,19 @@ def _newest(site: Site, framework: Framework) -> int:
 
 
 def _function_of(place: Place, framework: Framework) -> Site | None:
-    """Return the definition that a frame's line lies in, in the release in question if it is known."""
+    """Return the definition that a frame's line lies in, in the release in question if it is known.
+
+    Of a line without a function it is the check or log that stands there.
+    """
+    printed = framework.map.printing_at(place)
     sites = [
         site
-        for site in framework.map.sites_in(own_path(place.file))
+        for site in framework.map.sites_in(framework.map.file_of(place))
         if site.kind == DEFINITION and site.function.rpartition(".")[2] == place.function
     ]
     release = framework.release or framework.map.releases[-1]
     before = [site for site in sites if any(line <= place.line for line in framework.map.lines_in(site, release))]
-    return (before or sites or [None])[-1]
+    return (before or sites or printed[:1] or [None])[-1]
 
 
 def _record(site: Site, framework: Framework, fits: Sequence[str]) -> dict[str, Any]:
@@ -127,7 +131,7 @@ def _record(site: Site, framework: Framework, fits: Sequence[str]) -> dict[str, 
         "ref": framework_map.origins.get(release),
         "file": site.file,
         "installed_file": site.file,
-        "function": site.function,
+        "function": site.name,
         "printed_function": site.function.rpartition(".")[2],
         "line": lines[0] if len(lines) == 1 else None,
         "lines": list(lines),
@@ -165,6 +169,8 @@ def _statement(site: Site) -> str:
     if site.kind != DEFINITION:
         return site.message
     name = site.function.rpartition(".")[2]
+    if not site.file.endswith(".py"):
+        return f"{name}("
     return f"class {name}" if name[:1].isupper() else f"def {name}("
 
 
