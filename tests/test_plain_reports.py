@@ -54,6 +54,11 @@ TOLD = [
         "Pool operations do not support",
     ),
     (
+        "on the same line",
+        "[Bug]: 图模式训练报错 assert isinstance(device, torch.device)\n",
+        "assert isinstance(device",
+    ),
+    (
         "as an exception object",
         "graph mode, reduction with one row:\n```\nValueError('Cannot broadcast, rank mismatch: [2], [2, 1]')\n```\n",
         "Cannot broadcast, rank mismatch",
@@ -96,7 +101,7 @@ def test_a_report_without_an_error_text_is_said_to_have_none(diagnose_text: Diag
 
 
 def test_a_quoted_code_still_gives_its_meaning_and_the_nearest_patterns(diagnose_text: Diagnose) -> None:
-    record = diagnose_text(TOLD[3][1])
+    record = diagnose_text(next(report for name, report, _ in TOLD if name.startswith("alone")))
     assert [item["code"] for item in record["error_codes"]] == ["561002"]
 
 
@@ -167,6 +172,17 @@ def test_a_python_error_is_not_asked_for_the_device_log_nor_for_the_queue_switch
 def test_a_device_error_without_a_stack_is(diagnose_text: Diagnose) -> None:
     record = diagnose_text("torch.npu.graph replay\nRuntimeError: replay failed, error code is 107999\n")
     assert "TASK_QUEUE_ENABLE=0" in asked(record)
+
+
+def test_a_stack_without_its_last_line_is_asked_for_that_line(diagnose_text: Diagnose) -> None:
+    record = diagnose_text("ACL graph\n" + stack("vllm_ascend/worker/worker.py", error="").rstrip())
+    assert "the line of the exception itself is cut off" in asked(record)
+    assert "full Python stack" not in asked(record)
+
+
+def test_an_ordinary_log_line_after_a_word_that_announces_an_error_is_none(diagnose_text: Diagnose) -> None:
+    log = "(Worker pid=9) INFO 09-26 15:11:03 [utils.py:231] Found the library of the collectives"
+    assert diagnose_text(f"图模式启动时发生了如下报错：\n{log}\n")["first_cause"] is None
 
 
 @pytest.mark.parametrize("words", ["请求长期不返回", "服务无响应", "the process hangs"])

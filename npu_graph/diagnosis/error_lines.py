@@ -133,6 +133,10 @@ _TELLS = re.compile(
     r"[\s`\"'*]{0,4}[:：]?\s{0,4}$",
     re.IGNORECASE,
 )
+# `报错 assert isinstance(...)`, the text on the same line.
+_TOLD_HERE = re.compile(
+    r"(?:报错|错误信息|error message)\s{0,2}[:：]?\s{1,3}([\x21-\x7e][\x20-\x7e]{19,300})$", re.IGNORECASE
+)
 _TOLD_AFTER = 3  # blank lines and a fence may stand between
 _ERROR_TEXT = re.compile(r"(?=[^\n]{0,20}[A-Za-z]{3})[\x21-\x7e][\x20-\x7e]{19,600}$")
 # `text that refuses something`, quoted in a sentence.
@@ -150,7 +154,7 @@ def find_told_errors(lines: Sequence[Line]) -> list[LogError]:
     """Return error texts that a report quotes without the line of a log they came from, in order.
 
     They follow `报错：` or the like, stand in backticks or alone between blank lines (a fence leaves those) and refuse
-    something, or were logged at level ERROR.
+    something, or were logged at level ERROR and refuse something.
     """
     errors: dict[int, LogError] = {}
     for order, line in enumerate(lines):
@@ -158,15 +162,18 @@ def find_told_errors(lines: Sequence[Line]) -> list[LogError]:
         if not any(around) and _SENTENCE_ALONE.match(line.text) and _REFUSES.search(line.text):
             errors[order] = LogError("message", line.text.strip()[:600], line.number, order, "")
         quoted = next((text for text in _QUOTED_SPAN.findall(line.text) if " " in text and _REFUSES.search(text)), "")
-        logged = line.text.strip() if line.level == "ERROR" and re.search(r"[A-Za-z]{3}", line.text) else ""
+        logged = line.text.strip() if line.level == "ERROR" and _REFUSES.search(line.text) else ""
         if quoted or logged:
             errors.setdefault(order, LogError("message", quoted or logged, line.number, order, ""))
+        here = _TOLD_HERE.search(line.text)
+        if here:
+            errors.setdefault(order, LogError("message", here.group(1), line.number, order, ""))
         if not _TELLS.search(line.text):
             continue
         for at in range(order + 1, min(order + 1 + _TOLD_AFTER, len(lines))):
             text = lines[at].text.strip()
             if text and not text.startswith("```"):
-                if _ERROR_TEXT.fullmatch(text):
+                if _ERROR_TEXT.fullmatch(text) and lines[at].level not in ("INFO", "WARNING", "DEBUG"):
                     errors.setdefault(at, LogError("message", text, lines[at].number, at, ""))
                 break
     return [errors[order] for order in sorted(errors)]

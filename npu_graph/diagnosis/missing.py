@@ -34,6 +34,12 @@ ITEMS = {
             "run the same command again with its output kept: YOUR_COMMAND 2>&1 | tee run.log",
         ),
         Item(
+            "exception_line",
+            ("the end of the stack: the line of the exception itself is cut off", "堆栈的结尾：异常那一行被截掉了"),
+            ("it says what was refused; the frames alone only say where", "它说明拒绝了什么；只有栈帧只能知道在哪里"),
+            "copy from `Traceback` down to the first line that is not indented",
+        ),
+        Item(
             "versions",
             ("version of {absent}", "{absent} 的版本"),
             ("checks, texts and source lines differ by release", "不同版本的检查、报错文本和源码行号不同"),
@@ -116,7 +122,10 @@ def find_missing(
     if not decisive and hangs:
         wanted.append("rank_stacks")
     alone = primary is not None and not primary.frames and _CLOSES_CAPTURE.search(primary.text)
-    if alone or (not decisive and (stage not in _WITHOUT_STACK if primary is None else not primary.frames)):
+    is_cut = "Traceback (most recent call last)" in text and (primary is None or primary.kind == "log")
+    if is_cut:
+        wanted.insert(0, "exception_line")
+    elif alone or (not decisive and (stage not in _WITHOUT_STACK if primary is None else not primary.frames)):
         wanted.append("python_stack" if of_python and not alone else "full_stack")
     absent = _absent_versions(environment)
     if absent:
