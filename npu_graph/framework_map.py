@@ -16,9 +16,12 @@ from npu_graph.source_map import Place, message_score
 MAP_FOLDER = "framework-maps"
 MAP_SUFFIX = ".tsv"
 MAX_MAP_BYTES = 8 << 20
+MAX_STATED = 4
 # A shorter message stands in other text by chance.
 MIN_MESSAGE = 16
 DEFINITION, VARIABLE = "def", "env"
+# The message of a variable that is read only to tell its successor.
+DEPRECATED = "deprecated"
 # What a text must hold for a framework's map to be read; vLLM-Ascend's stacks pass through vLLM.
 _MENTIONED = (
     ("vllm-ascend", re.compile(r"vllm[-_ ]ascend", re.IGNORECASE)),
@@ -26,14 +29,18 @@ _MENTIONED = (
     ("sglang", re.compile(r"\bsglang\b|sglang/|\bSGLANG_", re.IGNORECASE)),
     ("xllm", re.compile(r"\bxllm\b|\bacl_graph_(?:executor_impl|persistent_param)\.cpp", re.IGNORECASE)),
 )
-_VERSION = r"v?(\d{1,3}\.\d{1,3}(?:\.\d{1,3}){0,2}(?:[-.]?(?:rc|post|dev|beta|a|b)\d{0,8}){0,2})"
-# The version a text states: `vllm-ascend==0.18.0rc1`, `vllm_ascend 0.18.0`, `vLLM-Ascend version: v0.18.0`.
-_STATED = (
-    ("vllm-ascend", re.compile(r"vllm[-_ ]ascend(?: version| Version)?[\s:=|(`'\"]{1,6}" + _VERSION, re.IGNORECASE)),
-    ("vllm", re.compile(r"\bvllm(?: version)?[\s:=|(`'\"]{1,6}" + _VERSION, re.IGNORECASE)),
-    ("sglang", re.compile(r"\bsglang(?: version)?[\s:=|(`'\"]{1,6}" + _VERSION, re.IGNORECASE)),
-    ("xllm", re.compile(r"\bxllm(?: version| main)?[\s:=|(`'\"]{1,6}" + _VERSION, re.IGNORECASE)),
-)
+_VERSION = r"v?(\d\.\d{1,3}\.\d{1,3}(?:\.\d)?(?:[-.]?rc\d{1,3}|\.?post\d{1,3}|\.dev\d{1,8}){0,2})(?!\.?\d)"
+# Between a name and its version, on one line: `==`, `|`, columns of pip list, `版本：`, ` (main with v`.
+_BETWEEN = r"[ \t*`'\"():=|@：,\-versionmaigtwh版本号]{0,80}?"
+_NAMES = {
+    "vllm-ascend": r"\bvllm[-_ ]ascend",
+    "vllm": r"\bvllm(?![-_ ]ascend)",
+    "sglang": r"\bsglang",
+    "xllm": r"\bxllm",
+}
+_STATED = {name: re.compile(word + _BETWEEN + _VERSION, re.IGNORECASE) for name, word in _NAMES.items()}
+# What is to be installed, or is asked for by another package, is not what ran.
+_NOT_RUN = re.compile(r"\b(?:pip3?|conda|uv)\b.{0,60}\b(?:install|add)\b|\brequires\b|\bFROM\b|>=|<=|fixed in|修复于")
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_][\w.]{0,80}(?:Error|Exception|Warning): ?){1,3}")
 _NUMBERS = re.compile(r"\d+|[a-z]+")
 _PACKAGE = re.compile(r"(?:^|.*/)((?:vllm_ascend|vllm|sglang|xllm)/[\w./-]+\.(?:py|cpp|h))$")
@@ -66,6 +73,7 @@ class FrameworkMap:
         self._rows: dict[str, list[str]] = {}  # file -> its rows, split when asked for
         self._files: dict[str, list[str]] = {}  # last part of a definition's name -> the files that have one
         rows: list[str] = []
+        file = ""
         for line in text.splitlines():
             kind, _, rest = line.partition("\t")
             if kind == "file":
@@ -124,15 +132,15 @@ class FrameworkMap:
             if other.kind == DEFINITION and other.function.rpartition(".")[0] == site.function
         ]
 
-    def variables(self) -> dict[str, Site]:
-        """Return the environment variables that the framework lists, by name."""
-        return {
-            site.function: site
-            for file in self._rows
-            if file.endswith(("/envs.py", "/environ.py"))
-            for site in self.sites_in(file)
-            if site.kind == VARIABLE
-        }
+    def variables(self) -> dict[str, list[Site]]:
+        """Return the environment variables that the framework lists, by name; several where one became deprecated."""
+        found: dict[str, list[Site]] = {}
+        for file in self._rows:
+            if file.endswith(("/envs.py", "/environ.py")):
+                for site in self.sites_in(file):
+                    if site.kind == VARIABLE:
+                        found.setdefault(site.function, []).append(site)
+        return found
 
     def is_name(self, word: str) -> bool:
         return word in self._files
@@ -146,7 +154,8 @@ class FrameworkMap:
             for row in self._rows[file]:
                 if row.startswith((DEFINITION + "\t", VARIABLE + "\t")):
                     continue
-                message = row.split("\t", 3)[2]
+                cells = row.split("\t")
+                message = cells[2] if len(cells) == 4 else ""
                 score = message_score(message, folded)
                 if not score and MIN_MESSAGE <= len(part) < len(message) and part in message:
                     score = 0.4 + 0.4 * len(part) / len(message)  # the text is part of the message
@@ -193,7 +202,9 @@ class FrameworkMap:
             return None
         sites = [site for site in self.sites_in(file) if site.kind == DEFINITION]
         own = [site for site in sites if site.function.rpartition(".")[2] == place.function]
-        if own:
+        if not sites:
+            return None
+        if own or file.endswith(".py"):
             return [release for release in self.releases if self._is_inside(place.line, own, sites, release)]
         printed = self.printing_at(place)
         fits = {release for site in printed for release in self.releases if place.line in self.lines_in(site, release)}
@@ -243,11 +254,27 @@ def mentioned(text: str) -> list[str]:
     return [name for name, expression in _MENTIONED if expression.search(text)]
 
 
-def stated_version(text: str, name: str) -> str:
-    """Return the version of a framework that a text states, '' when it states none."""
-    expression = dict(_STATED).get(name)
-    found = expression.search(text) if expression is not None else None
-    return found.group(1).rstrip(".-") if found else ""
+def stated_versions(text: str, name: str) -> list[str]:
+    """Return the versions of a framework that a text states, each once, in order, without those to be installed."""
+    found = []
+    for match in _STATED[name].finditer(text):
+        start = text.rfind("\n", 0, match.start()) + 1
+        if not _NOT_RUN.search(text[max(start, match.start() - 200) : match.end()]):
+            found.append(match.group(1).rstrip(".-"))
+    return list(dict.fromkeys(found))[:MAX_STATED]
+
+
+def span(releases: Sequence[str], known: Sequence[str]) -> str:
+    """Return releases as words; neighbours in `known` are joined, so that no span holds one that is not among them."""
+    runs: list[list[str]] = []
+    for release in releases:
+        at = known.index(release)
+        if runs and known.index(runs[-1][-1]) == at - 1:
+            runs[-1].append(release)
+        else:
+            runs.append([release])
+    shown = [", ".join(run) if len(run) <= 2 else f"{run[0]} to {run[-1]}" for run in runs]
+    return ", ".join(shown)
 
 
 def fit_releases(places: Sequence[Place], framework_map: FrameworkMap) -> Fit | None:
@@ -298,7 +325,7 @@ def _site(file: str, row: str) -> Site | None:
     changes = []
     for item in packed.split(" "):
         index, _, lines = item.partition(":")
-        if not index.isdigit():
+        if not index.isdecimal():
             return None
-        changes.append((int(index), tuple(int(line) for line in lines.split("+") if line.isdigit())))
+        changes.append((int(index), tuple(int(line) for line in lines.split("+") if line.isdecimal())))
     return Site(file, kind, function, message, tuple(changes))

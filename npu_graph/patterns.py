@@ -52,7 +52,7 @@ FIELDS = (
 # Fields a report in Chinese shows; the English text stands in where one is absent.
 CHINESE_FIELDS = ("Cause (zh)", "Trigger (zh)", "Fix now (zh)", "Fix for good (zh)", "Verify (zh)")
 # `hint` lines are symptom words: they suggest a pattern, never establish it.
-SIGNATURE_KEYS = ("any", "all", "not", "hint", "confirm", "confirm (zh)")
+SIGNATURE_KEYS = ("any", "all", "not", "hint", "confirm", "confirm (zh)", "frame")
 
 ID_FORM = re.compile(r"P-(?:CAP|REP|MEM|UPD|CMP|ACC|PERF|ENV|HANG)-\d{3}")
 _HEADING = re.compile(r"### (\S+) — (.{1,200})")
@@ -109,6 +109,7 @@ class Signature(NamedTuple):
     hint: tuple[str, ...] = ()
     confirm: tuple[str, ...] = ()
     confirm_zh: tuple[str, ...] = ()
+    frame: tuple[str, ...] = ()
 
 
 class Pattern(NamedTuple):
@@ -252,7 +253,12 @@ def _signature_faults(pattern: Pattern) -> list[str]:
 
 
 def match_patterns(
-    patterns: Sequence[Pattern], text: str, line_of: Sequence[int], primary: str, echoes: str
+    patterns: Sequence[Pattern],
+    text: str,
+    line_of: Sequence[int],
+    primary: str,
+    echoes: str,
+    frame: Evidence | None = None,
 ) -> list[Match]:
     """Score every pattern against a report, best first.
 
@@ -262,15 +268,20 @@ def match_patterns(
         line_of: input line number of each line of `text`.
         primary: the text of the first cause: a signature found there counts most.
         echoes: the lines set aside as consequences: a signature found only there counts least.
+        frame: the first cause's frame that raised, None when it has none.
     """
     lowered, lowered_primary = lower(text), lower(primary)
     echo_lines = {line for line in lower(echoes).split("\n") if line.strip()}
     searcher = _Searcher(lowered, text, line_of)
-    matches = [
-        match
-        for match in (_match_one(pattern, searcher, lowered_primary, echo_lines) for pattern in patterns)
-        if match is not None
-    ]
+    at = lower(frame.text) if frame is not None else ""
+    matches = []
+    for pattern in patterns:
+        if not all(re.search(item, at, re.ASCII) for item in pattern.signature.frame):
+            continue
+        match = _match_one(pattern, searcher, lowered_primary, echo_lines)
+        if match is not None:
+            shown = [frame, *match.evidence] if frame is not None and pattern.signature.frame else match.evidence
+            matches.append(match._replace(evidence=sorted(shown)[:MAX_EVIDENCE]))
     return sorted(matches, key=_rank)
 
 

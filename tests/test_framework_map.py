@@ -16,13 +16,15 @@ from npu_graph.bundle import SEED_KNOWLEDGE
 from npu_graph.diagnosis.report import render_text
 from npu_graph.framework_map import (
     DEFINITION,
+    DEPRECATED,
     MAP_FOLDER,
     VARIABLE,
     FrameworkMap,
     fit_releases,
     mentioned,
     own_path,
-    stated_version,
+    span,
+    stated_versions,
     version_key,
 )
 from npu_graph.source_map import Place, find_places
@@ -78,7 +80,7 @@ def test_a_map_is_well_formed(maps: dict[str, FrameworkMap], name: str) -> None:
         assert [index for index, _ in site.changes] == sorted({index for index, _ in site.changes})
         assert site.changes[-1][0] < len(framework_map.releases)
         assert any(framework_map.lines_in(site, release) for release in framework_map.releases)
-        assert (site.message == "") == (site.kind in (DEFINITION, VARIABLE))
+        assert site.message in ("", DEPRECATED) if site.kind in (DEFINITION, VARIABLE) else site.message
 
 
 # Read in the tagged sources.
@@ -135,18 +137,39 @@ def test_a_version_is_one_of_the_map_or_the_nearest_below_it(
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "version"),
+    ("text", "name", "versions"),
     [
-        ("vllm-ascend==0.18.0rc1", "vllm-ascend", "0.18.0rc1"),
-        ("vLLM-Ascend version: v0.13.0", "vllm-ascend", "0.13.0"),
-        ("vllm_ascend 0.11.0rc2 and vllm 0.11.0", "vllm", "0.11.0"),
-        ("vllm-ascend 0.11.0", "vllm", ""),
-        ("sglang | 0.5.6.post2", "sglang", "0.5.6.post2"),
-        ("vllm serve /models/x --port 8000", "vllm", ""),
+        ("vllm-ascend==0.18.0rc1", "vllm-ascend", ["0.18.0rc1"]),
+        ("vLLM-Ascend version: v0.13.0", "vllm-ascend", ["0.13.0"]),
+        ("vllm_ascend 0.11.0rc2 and vllm 0.11.0", "vllm", ["0.11.0"]),
+        ("vllm-ascend 0.11.0", "vllm", []),
+        ("sglang | 0.5.6.post2", "sglang", ["0.5.6.post2"]),
+        ("vllm serve /models/x --port 8000", "vllm", []),
+        # the columns of pip list, a table of Markdown, Chinese, names of images and folders
+        ("vllm-ascend                         0.18.0", "vllm-ascend", ["0.18.0"]),
+        ("| vllm-ascend | 0.18.0 |", "vllm-ascend", ["0.18.0"]),
+        ("**vllm-ascend**: 0.18.0", "vllm-ascend", ["0.18.0"]),
+        ("vllm-ascend版本：0.18.0", "vllm-ascend", ["0.18.0"]),
+        ("quay.io/ascend/vllm-ascend:v0.18.0-a3", "vllm-ascend", ["0.18.0"]),
+        ("quay.io/ascend/vllm-ascend:v0.18.0rc1-310p-openeuler", "vllm-ascend", ["0.18.0rc1"]),
+        ("vllm_ascend-0.18.0rc1.dist-info", "vllm-ascend", ["0.18.0rc1"]),
+        # two that differ, one that is to be installed or asked for, one on the next line, an address
+        ("worked with vllm-ascend 0.9.1, fails with vllm-ascend 0.18.0", "vllm-ascend", ["0.9.1", "0.18.0"]),
+        ("pip install vllm-ascend==0.18.0rc1\nvllm_ascend  0.13.0", "vllm-ascend", ["0.13.0"]),
+        ("vllm-ascend 0.13.0 requires vllm==0.12.0, but", "vllm", []),
+        ("I use vllm\n0.9.1 was the earlier one", "vllm", []),
+        ("vllm ascend 10.0.0.1:8000", "vllm-ascend", []),
     ],
 )
-def test_the_stated_version_is_that_of_the_framework_itself(text: str, name: str, version: str) -> None:
-    assert stated_version(text, name) == version
+def test_the_stated_versions_are_those_of_the_framework_itself(text: str, name: str, versions: list[str]) -> None:
+    assert stated_versions(text, name) == versions
+
+
+def test_a_span_joins_neighbours_only() -> None:
+    known = ["1.0", "1.1", "1.2", "1.3", "1.4", "1.5"]
+    assert span(["1.0", "1.1", "1.2", "1.4"], known) == "1.0 to 1.2, 1.4"
+    assert span(["1.0", "1.1"], known) == "1.0, 1.1"
+    assert span([], known) == ""
 
 
 def test_a_map_is_read_only_for_a_framework_that_the_text_speaks_of() -> None:
@@ -194,13 +217,22 @@ def test_a_frame_that_no_release_explains_is_kept_apart(ascend: FrameworkMap) ->
     [
         '  File "/x/torch_npu/npu/graphs.py", line 359, in capture_begin',
         '  File "/x/vllm_ascend/no_such_file.py", line 3, in _dummy_run',
-        frame(RUNNER, 3418, "no_such_function"),
         frame(RUNNER, 3418, "<module>"),
         "no stack at all",
     ],
 )
 def test_a_stack_of_other_files_says_nothing(ascend: FrameworkMap, text: str) -> None:
     assert fit_releases(find_places(text), ascend) is None
+
+
+def test_a_function_that_no_release_has_is_not_explained(ascend: FrameworkMap, diagnose_text: Diagnose) -> None:
+    text = frame(RUNNER, 40, "_my_patched_function")
+    fit = fit_releases(find_places(text), ascend)
+    assert fit is not None and fit.releases == [] and len(fit.against) == 1
+    record = diagnose_text(f"Traceback (most recent call last):\n{text}\nValueError: no such size\n")
+    (anchor,) = [item for item in record["anchors"] if item["function"] == "_my_patched_function"]
+    assert not anchor["exact"]
+    assert "none of the known ones" in render_text(record)
 
 
 def test_own_path_starts_at_the_package() -> None:
@@ -225,9 +257,9 @@ def places_of(record: dict[str, Any]) -> list[tuple[str, Any, Any, bool]]:
 
 def test_the_report_says_which_releases_the_stack_fits(diagnose_text: Diagnose) -> None:
     text = render_text(diagnose_text(STACK))
-    assert "vllm-ascend releases that the stack's lines fit: 0.11.0rc0, 0.11.0rc1, 0.11.0rc2" in text
+    assert "vllm-ascend releases that the stack's lines fit: 0.11.0rc0 to 0.11.0rc2" in text
     assert (
-        "model_runner_v1.py:3418 initialize_aclgraph_capture (vllm-project/vllm-ascend @ 0.11.0rc0, 0.11.0rc1" in text
+        "model_runner_v1.py:3418 initialize_aclgraph_capture (vllm-project/vllm-ascend @ 0.11.0rc0 to 0.11.0rc2" in text
     )
 
 
@@ -253,7 +285,19 @@ def test_without_a_version_the_newest_release_is_named_and_not_called_exact(diag
     record = diagnose_text("vllm-ascend: `KeyError: 6` inside `full_graph_fia` during graph capture")
     (place,) = [item for item in record["anchors"] if item["function"].endswith("full_graph_fia")]
     newest = FrameworkMap.load("vllm-ascend", [SEED_KNOWLEDGE]).releases[-1]
-    assert place["version"] == newest and place["line"] and not place["exact"]
+    assert place["version"] == f"newest known, {newest}" and place["line"] and not place["exact"]
+
+
+def test_a_stated_version_that_the_map_lacks_gives_no_line(diagnose_text: Diagnose) -> None:
+    record = diagnose_text("vllm-ascend 0.99.0: `KeyError: 6` inside `full_graph_fia` during graph capture")
+    (place,) = [item for item in record["anchors"] if item["function"].endswith("full_graph_fia")]
+    assert place["line"] is None and not place["exact"]
+
+
+def test_two_versions_in_one_report_are_never_exact(diagnose_text: Diagnose) -> None:
+    text = "worked with vllm-ascend 0.14.0rc1, fails with vllm-ascend 0.18.0: error in `full_graph_fia`, graph capture"
+    (place,) = [item for item in diagnose_text(text)["anchors"] if item["function"].endswith("full_graph_fia")]
+    assert place["line"] is None and not place["exact"] and place["version"] == "0.14.0rc1, 0.18.0"
 
 
 @pytest.mark.parametrize(
@@ -262,6 +306,7 @@ def test_without_a_version_the_newest_release_is_named_and_not_called_exact(diag
         "vllm-ascend 0.18.0: graph capture fails, num_tokens is 6 and graph_params.events[num_tokens] is empty",
         "vllm-ascend 0.18.0: AttributeError: 'NoneType' object has no attribute 'size' in graph mode",
         "vllm-ascend 0.18.0: torch.distributed.all_reduce(x) hangs in graph replay",
+        "vllm-ascend 0.18.0: torch.npu.current_stream() differs in graph replay, `graph_pool` is None",
         "full_graph_fia is called in my own project, captured with torch.npu.graph",
     ],
 )
@@ -320,6 +365,28 @@ def test_a_frame_is_answered_with_the_releases_that_have_it() -> None:
 def test_a_version_that_is_not_in_the_map_is_said() -> None:
     done = locate("ACLGraphWrapper.__call__", "--framework", "vllm_ascend==0.18.0rc2.dev1")
     assert "the version asked for is not in the map; lines of 0.18.0rc1, the nearest" in done.stdout
+
+
+def test_a_version_far_from_the_map_is_an_error_that_says_what_there_is() -> None:
+    done = locate("_dummy_run", "--framework", "vllm-ascend==99.0.0")
+    assert done.returncode == 2
+    assert "--framework vllm-ascend==99.0.0 is not in the map; expected 0.9.1 to" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "release", "status"),
+    [
+        (frame(RUNNER, 2270, "_dummy_run"), "0.18.0", "exact"),
+        (frame(RUNNER, 2270, "_dummy_run"), "0.11.0", "other_release"),
+        (frame(RUNNER, 99999, "_dummy_run"), "0.18.0", "other_release"),
+        ("ACLGraphWrapper.__call__", "0.9.1", "other_release"),
+    ],
+)
+def test_a_place_that_is_not_in_the_release_asked_for_is_not_exact(text: str, release: str, status: str) -> None:
+    done = locate(text, "--framework", f"vllm-ascend=={release}", "--output", "json")
+    (result,) = json.loads(done.stdout)["results"]
+    assert result["status"] == status
+    assert done.returncode == (1 if text.startswith("ACL") else 0)
 
 
 def test_an_unknown_framework_is_an_error_that_lists_the_known() -> None:
@@ -415,7 +482,17 @@ def test_a_variable_of_a_framework_is_known_with_its_releases() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "a variable of vllm-ascend" in done.stdout
-    assert "0.9.1 - 0.11.0 (no newer one)" in done.stdout
+    assert "0.9.1 to 0.11.0 (no newer one)" in done.stdout
+
+
+def test_a_variable_that_is_read_only_to_name_its_successor_is_deprecated() -> None:
+    script = ROOT / "graph-mode-expert/scripts/lookup_variable.py"
+    command = [sys.executable, str(script), "export SGLANG_ENABLE_CP_V2=1", "`![x](y)`", "--output", "md"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (
+        "## `SGLANG_ENABLE_CP_V2`: a variable of sglang (its effect is not in this bundle), deprecated" in done.stdout
+    )
+    assert "## `![x](y)`: not in the table" in done.stdout
 
 
 def test_a_class_is_shown_with_its_methods_and_since_when_they_are_there() -> None:

@@ -100,6 +100,32 @@ def test_a_report_without_an_error_text_is_said_to_have_none(diagnose_text: Diag
     assert diagnose_text(report)["first_cause"] is None
 
 
+PROSE = [
+    "Thank you for looking at this, it is not urgent and not found often.",
+    "I can not share the model because my company does not support that.",
+    "Please do not close this issue without a reply, it should be open.",
+    "We could not find the config file in the folder.",
+    "My issue is not a duplicate of an existing issue that was not found.",
+    "Expected: error message\nthe service should say which size is invalid",
+]
+
+
+@pytest.mark.parametrize("words", PROSE)
+def test_what_a_person_says_is_no_error_text(diagnose_text: Diagnose, words: str) -> None:
+    assert diagnose_text(f"ACL graph on the NPU gives wrong output\n\n{words}\n")["first_cause"] is None
+
+
+def test_a_line_of_a_log_is_never_put_behind_a_sentence(diagnose_text: Diagnose) -> None:
+    plog = (
+        "[ERROR] RUNTIME(812,python):2026-03-01-10:00:00.000.001 [stream.cc:88]812 Capture:Stream capture failed"
+        " because the default stream is used, retCode=0x7020023"
+    )
+    record = diagnose_text(
+        f"We hit error 507899 and 561002 with the graph.\n\n{plog}\n\nThe sizes should be equal here then.\n"
+    )
+    assert "Stream capture failed" in record["first_cause"]["message"]
+
+
 def test_a_quoted_code_still_gives_its_meaning_and_the_nearest_patterns(diagnose_text: Diagnose) -> None:
     record = diagnose_text(next(report for name, report, _ in TOLD if name.startswith("alone")))
     assert [item["code"] for item in record["error_codes"]] == ["561002"]
@@ -119,7 +145,7 @@ def stack(*frames: str, error: str = "IndexError: tuple index out of range") -> 
 OWNERS = [
     (("torch_npu/dynamo/npugraph_ex/_acl_concrete_graph/graph_pass.py",), "npugraph_ex", "compile"),
     (("torch_npu/dynamo/torchair/_acl_concrete_graph/graph_pass.py",), "npugraph_ex", "compile"),
-    (("torch_npu/op_plugin/meta/_meta_registrations.py", "torch/__init__.py"), "op_plugin", "compile"),
+    (("torch/_ops.py", "torch_npu/op_plugin/meta/_meta_registrations.py"), "op_plugin", "compile"),
     (("torch/_inductor/scheduler.py", "torch_npu/_inductor/ir.py"), "torch_npu", "compile"),
 ]
 
@@ -132,6 +158,22 @@ def test_an_exception_inside_torch_npu_is_torch_npus(
 ) -> None:
     record = diagnose_text(stack(*frames))
     assert (record["owner"]["value"], record["stage"]["value"]) == (owner, stage)
+
+
+NOT_INTERNAL = [
+    # an argument check, whoever runs it; what the device says; a folder that only bears the name; options
+    stack(
+        "torch_npu/op_plugin/meta/_meta_registrations.py", "torch/__init__.py", error="RuntimeError: query must be 3-D"
+    ),
+    stack("torch_npu/_inductor/npu_triton_heuristics.py", error="RuntimeError: NPU function error: aclnnSub, EZ9999"),
+    stack("torch_npu/_inductor/ir.py", error="RuntimeError: NPU out of memory. Tried to allocate 2 GiB"),
+    stack("torch_npu/dynamo/torchair/configs/compiler_config.py", error="ValueError: mode must be max-autotune"),
+]
+
+
+@pytest.mark.parametrize("report", NOT_INTERNAL)
+def test_a_refused_argument_or_a_device_fault_is_not_the_internals(diagnose_text: Diagnose, report: str) -> None:
+    assert diagnose_text(report)["owner"]["value"] not in ("torch_npu", "npugraph_ex", "op_plugin")
 
 
 def test_an_argument_that_the_graph_api_refuses_is_still_the_callers(diagnose_text: Diagnose) -> None:
@@ -148,6 +190,35 @@ def test_a_failure_in_the_scheduler_or_a_connector_is_no_graph_failure(diagnose_
     )
     assert record["verdict"] == "not_graph"
     assert any(part in item["text"] for item in record["stage"]["evidence"])
+
+
+TIED = [
+    "; eager passes, in graph mode it crashes at capture",
+    "；--enforce-eager 正常，开图后崩溃",
+    "; it hangs only with graph mode on",
+]
+
+
+@pytest.mark.parametrize("words", TIED)
+def test_what_fails_with_graph_mode_only_is_never_called_no_graph_failure(diagnose_text: Diagnose, words: str) -> None:
+    error = "AssertionError: padded size 96 is not 90"
+    record = diagnose_text(f"vllm-ascend{words}\n" + stack("vllm/v1/core/sched/scheduler.py", error=error))
+    assert record["verdict"] != "not_graph"
+
+
+@pytest.mark.parametrize(
+    ("frames", "error"),
+    [
+        (("vllm_ascend/worker/model_runner_v1.py", "vllm/v1/core/sched/x.py"), "RuntimeError: error code is 107027"),
+        (("vllm_ascend/compilation/acl_graph.py", "vllm/v1/core/sched/x.py"), "AssertionError: not ready"),
+        (("vllm/v1/core/sched/x.py", "torch_npu/npu/graphs.py"), "AssertionError: not ready"),
+        (("vllm/entrypoints/llm.py",), "RuntimeError: Engine process died with exit code -9"),
+    ],
+)
+def test_a_device_code_a_graph_frame_or_a_messenger_keeps_the_question_open(
+    diagnose_text: Diagnose, frames: tuple[str, ...], error: str
+) -> None:
+    assert diagnose_text("vllm-ascend, aclgraph\n" + stack(*frames, error=error))["verdict"] != "not_graph"
 
 
 def test_a_graph_error_raised_through_the_scheduler_stays_one(diagnose_text: Diagnose) -> None:

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from source_sites import Site, failure_sites_of, function_spans, streamed_sites_of
 
 from npu_graph import cli
-from npu_graph.framework_map import DEFINITION, MAP_FOLDER, MAP_SUFFIX, MIN_MESSAGE, VARIABLE, version_key
+from npu_graph.framework_map import DEFINITION, DEPRECATED, MAP_FOLDER, MAP_SUFFIX, MIN_MESSAGE, VARIABLE, version_key
 
 FOLDER = Path(__file__).resolve().parents[1] / "knowledge" / MAP_FOLDER
 
@@ -90,7 +90,8 @@ FRAMEWORKS = (
         ),
     ),
 )
-# The same parts for other hardware.
+# xLLM keeps the same parts for other hardware beside those for the NPU; elsewhere such names mean the shared code.
+_HARDWARE_OF = "xllm"
 _OTHER_HARDWARE = re.compile(r"/(?:cuda|dcu|mlu|ilu|musa)(?:_graph|/)")
 
 
@@ -114,7 +115,7 @@ def sites_of(path: str, text: str) -> list[tuple[str, str, str, int]]:
     text = text.lstrip("\ufeff")  # a byte order mark is no Python
     tree = ast.parse(text)
     if path.endswith(_VARIABLE_FILES):
-        return [(VARIABLE, name, "", line) for name, line in _variables(tree)]
+        return [(VARIABLE, name, message, line) for name, message, line in _variables(tree)]
     found = [(DEFINITION, name, "", line) for name, line in _definitions(tree, ())]
     return found + _with_text(failure_sites_of(text))
 
@@ -128,18 +129,24 @@ def _with_text(sites: Iterable[Site]) -> list[tuple[str, str, str, int]]:
     ]
 
 
-def _variables(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Yield the environment variables that a settings file defines: keys of a table, or fields of a class."""
+def _variables(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
+    """Yield (name, DEPRECATED or '', line) of the variables a settings file defines, in a table or a class."""
+    old_tables = {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and "DEPRECATED" in ast.unparse(node).partition("=")[0]
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict):
             for key in node.keys:
                 if isinstance(key, ast.Constant) and isinstance(key.value, str) and _VARIABLE_NAME.fullmatch(key.value):
-                    yield key.value, key.lineno
+                    yield key.value, DEPRECATED if node in old_tables else "", key.lineno
         elif isinstance(node, ast.ClassDef):
-            targets = [child.targets[0] for child in node.body if isinstance(child, ast.Assign)]
-            for target in targets:
+            for child in [child for child in node.body if isinstance(child, ast.Assign)]:
+                target = child.targets[0]
                 if isinstance(target, ast.Name) and _VARIABLE_NAME.fullmatch(target.id):
-                    yield target.id, target.lineno
+                    is_old = isinstance(child.value, ast.Call) and "Deprecated" in ast.unparse(child.value.func)
+                    yield target.id, DEPRECATED if is_old else "", target.lineno
 
 
 def _definitions(node: ast.AST, names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
@@ -189,7 +196,8 @@ class Sources:
     def _is_wanted(self, path: str) -> bool:
         package = self._framework.package
         in_scope = path.startswith(tuple(package + part for part in self._framework.scope))
-        return in_scope and path.endswith((".py", ".cpp", ".h")) and _OTHER_HARDWARE.search(path) is None
+        other = self._framework.name == _HARDWARE_OF and _OTHER_HARDWARE.search(path) is not None
+        return in_scope and path.endswith((".py", ".cpp", ".h")) and not other
 
     def _add(self, version: str, path: str, sites: Iterable[tuple[str, str, str, int]]) -> None:
         found: dict[Key, set[int]] = defaultdict(set)

@@ -45,6 +45,7 @@ EXACT, OTHER_RELEASE, SEVERAL, UNKNOWN = "exact", "other_release", "several", "u
 # Released lines shown when no release is known; a table row of every release would bury the answer.
 MAX_RELEASES_SHOWN = 12
 MAX_MEMBERS = 40
+MAX_NAME = 200
 
 WORDS = {
     "release": ("torch_npu release", "torch_npu 版本"),
@@ -81,6 +82,7 @@ WORDS = {
         "the version asked for is not in the map; lines of {}, the nearest",
         "映射表中没有所问版本；行号取自最接近的 {}",
     ),
+    "no_known": ("none of the known releases", "已知版本中没有"),
     "methods": ("methods", "方法"),
     "since": (" (since {})", "（自 {} 起）"),
     "fits": ("the line lies in this function in: {}", "该行位于此函数内的版本：{}"),
@@ -186,6 +188,7 @@ def locate(texts: Sequence[str], context: Context) -> dict[str, Any]:
             "inferred": _inference_record(context.inferred, context.source_map),
         },
         "results": results,
+        "only_frameworks": context.frameworks is not None and bool(context.frameworks.versions),
         "get_sources": source_tree.clone_commands(release) if release and context.tree is None else [],
     }
 
@@ -229,7 +232,12 @@ def _framework_result(text: str, context: Context) -> dict[str, Any]:
     fits = [release for match in matches[:1] for release in match["releases_with_this_line"]]
     status = UNKNOWN
     if matches:
-        status = SEVERAL if len(matches) > 1 else EXACT if matches[0]["exact"] else SEVERAL
+        first = matches[0]
+        of_frame = bool(find_places(text)) and first["kind"] == DEFINITION
+        elsewhere = of_frame and first["release"] not in (None, *fits) or not fits and of_frame
+        gone = first["release"] is not None and not first["lines"]
+        status = EXACT if len(matches) == 1 and first["exact"] else SEVERAL
+        status = OTHER_RELEASE if elsewhere or gone else status
     return {
         "query": cli.one_line(text, 300),
         "status": status,
@@ -372,7 +380,8 @@ def render_answer(record: dict[str, Any], zh: bool, mark: Any) -> str:
     if release["known_from"]:
         lines[0] += f"; {WORDS['known_from'][zh]} {release['known_from']}"
     lines += _inference_lines(release, zh)
-    if all("release" in match for result in record["results"] for match in result["matches"] or [{}]):
+    of_frameworks = all("release" in match for result in record["results"] for match in result["matches"] or [{}])
+    if of_frameworks or record.get("only_frameworks"):
         lines = []  # only places in frameworks, which torch_npu's release says nothing about
     for result in record["results"]:
         lines += ["", mark(cli.one_line(result["query"], 200))]
@@ -381,8 +390,9 @@ def render_answer(record: dict[str, Any], zh: bool, mark: Any) -> str:
             lines.append(f"  {WORDS['nearest'][zh]}: {', '.join(map(mark, result['nearest']))}")
         elif result["status"] == UNKNOWN:
             lines.append(f"  {WORDS['unknown'][zh]}: {WORDS['unknown_why'][zh]}")
-        elif result["matches"] and result["matches"][0].get("releases_with_this_line"):
-            lines.append("  " + WORDS["fits"][zh].format(", ".join(result["releases_with_this_line"])))
+        elif result["matches"] and "release" in result["matches"][0] and find_places(result["query"]):
+            fits = ", ".join(result["releases_with_this_line"]) or WORDS["no_known"][zh]
+            lines.append("  " + WORDS["fits"][zh].format(fits))
         elif result["status"] == OTHER_RELEASE and result["releases_with_this_line"]:
             lines.append("  " + WORDS["other"][zh].format(", ".join(result["releases_with_this_line"][:8])))
         for match in result["matches"]:
@@ -435,7 +445,7 @@ def _match_lines(match: dict[str, Any], zh: bool, mark: Any, release_known: bool
     source = match["source"]
     if source:
         lines.append(f"    {WORDS['shown'][zh]} {mark(source['path'])}:")
-        if source["line"] != at:
+        if at is not None and source["line"] != at:
             lines.append("      " + WORDS["differs"][zh].format(source["line"], at))
         for number, text in enumerate(source["lines"], source["first"]):
             pointer = ">" if number == source["line"] else " "
@@ -467,8 +477,17 @@ def _print(record: dict[str, Any], options: argparse.Namespace, render: Any) -> 
         cli.write_text(text if options.all else cli.bound_output(text))
     if "check" in record:
         return cli.NEGATIVE if record["check"]["usable"] == "no" else cli.DONE
-    located = all(result["matches"] or result["chains"] for result in record["results"])
+    located = all(
+        result["chains"]
+        or any("release" not in match or match["lines"] or match["release"] is None for match in result["matches"])
+        for result in record["results"]
+    )
     return cli.DONE if located else cli.NEGATIVE
+
+
+def _is_located(match: dict[str, Any]) -> bool:
+    """Say whether a match has a place; one in a framework's release that lacks it has none."""
+    return "release" not in match or match["release"] is None or bool(match["lines"])
 
 
 def _code(text: str) -> str:
@@ -553,6 +572,8 @@ def _names_call(text: str, row: Row) -> bool:
 
 def _is_in(text: str, row: Row) -> bool:
     """Say whether the text is just the name of the function that holds this site; a plain word (stream) is not."""
+    if len(text) > MAX_NAME:
+        return False
     name = text.strip().rstrip("() ")
     return re.search(r"[A-Z_.:]", name) is not None and name in (row.function, re.split(r"::|\.", row.function)[-1])
 

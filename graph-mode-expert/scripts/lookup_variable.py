@@ -22,7 +22,8 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 from health.tables import read_table
 
 from npu_graph import bundle, cli
-from npu_graph.framework_map import FrameworkMap
+from npu_graph.diagnosis.report import code_span
+from npu_graph.framework_map import DEPRECATED, FrameworkMap, span
 from npu_graph.patterns import load_patterns
 
 SCHEMA = "npu-graph/variables/1"
@@ -31,6 +32,8 @@ MAX_LENGTH = 200
 MAX_NAMED = 8
 # Shorter words stand in many sentences without being a variable.
 SHORTEST_NAME = 5
+# How a variable is pasted: `export X=1`, `-e X=1`.
+_BARE = re.compile(r"^(?:export|set|setenv|-e|--env)\s+")
 FRAMEWORKS = ("vllm-ascend", "vllm", "sglang")
 # The kind of a row whose name is in circulation and is read by no release.
 ABSENT = "absent"
@@ -50,6 +53,7 @@ WORDS = {
         "framework": "a variable of {} (its effect is not in this bundle)",
         "releases": "releases that list it",
         "gone": "no newer one",
+        "deprecated": "deprecated",
         "unknown": "not in the table",
         "near": "near",
         "named_in": "named in patterns (kb.py show ID)",
@@ -65,6 +69,7 @@ WORDS = {
         "framework": "{} 的变量（本工具包没有它的作用说明）",
         "releases": "列出该变量的版本",
         "gone": "更新的版本没有",
+        "deprecated": "已弃用",
         "unknown": "不在表中",
         "near": "相近",
         "named_in": "以下模式提到它（kb.py show ID）",
@@ -74,13 +79,13 @@ WORDS = {
 
 def look_up(name: str, rows: Sequence[dict[str, str]]) -> dict[str, Any]:
     """Return what is known of one name; `NAME=value` is taken as NAME."""
-    bare = name.partition("=")[0].strip().lstrip("$").strip("{}")[:MAX_LENGTH]
+    bare = _BARE.sub("", name.strip()).partition("=")[0].strip("`'\" $").strip("{}")[:MAX_LENGTH]
     row = next((row for row in rows if row["name"].upper() == bare.upper()), None)
     if row is None:
         of_framework = find_in_frameworks(bare)
         if of_framework is not None:
             return {"query": bare, "status": "framework", **of_framework, "named_in": find_in_patterns(bare)}
-        names = [row["name"] for row in rows if row["kind"] != ABSENT]
+        names = [row["name"] for row in rows if row["kind"] != ABSENT] + framework_variables()
         near = difflib.get_close_matches(bare.upper(), names, 5, 0.6)
         return {"query": bare, "status": "unknown", "near": near, "named_in": find_in_patterns(bare)}
     return {"query": bare, "status": "absent" if row["kind"] == ABSENT else "real", **row}
@@ -90,18 +95,30 @@ def find_in_frameworks(name: str) -> dict[str, Any] | None:
     """Return which framework lists a variable, in which releases, and where; None when none does."""
     for framework in FRAMEWORKS:
         framework_map = FrameworkMap.load(framework, bundle.knowledge_folders())
-        site = framework_map.variables().get(name.upper())
-        if site is not None:
-            releases = [release for release in framework_map.releases if framework_map.lines_in(site, release)]
-            line = framework_map.lines_in(site, releases[-1])[0]
+        sites = framework_map.variables().get(name.upper(), [])
+        listed = {
+            release: (site, framework_map.lines_in(site, release)[0])
+            for site in sites
+            for release in framework_map.releases
+            if framework_map.lines_in(site, release)
+        }
+        if listed:
+            releases = [release for release in framework_map.releases if release in listed]
+            site, line = listed[releases[-1]]
             return {
                 "framework": framework,
-                "first_release": releases[0],
-                "last_release": releases[-1],
+                "releases": span(releases, framework_map.releases),
+                "deprecated": site.message == DEPRECATED,
                 "is_in_newest": releases[-1] == framework_map.releases[-1],
                 "source": f"{framework_map.repository} {releases[-1]} {site.file}:{line}",
             }
     return None
+
+
+def framework_variables() -> list[str]:
+    """Return the names of all variables that the frameworks list."""
+    folders = bundle.knowledge_folders()
+    return [name for framework in FRAMEWORKS for name in FrameworkMap.load(framework, folders).variables()]
 
 
 def find_in_patterns(name: str) -> list[str]:
@@ -118,7 +135,11 @@ def find_in_patterns(name: str) -> list[str]:
 def render(answer: dict[str, Any], language: str, markdown: bool) -> str:
     """Return one answer as text or Markdown."""
     words = WORDS[language]
-    head = f"{answer['query']}: {words[answer['status']]}".format(answer.get("framework", ""))
+    said = words[answer["status"]].format(answer.get("framework", ""))
+    if answer.get("deprecated"):
+        said += f", {words['deprecated']}"
+    query = code_span(answer["query"]) if markdown else answer["query"]
+    head = f"{query}: {said}"
     rows = [f"## {head}" if markdown else head]
     if answer["status"] == "unknown":
         if answer["near"]:
@@ -128,7 +149,7 @@ def render(answer: dict[str, Any], language: str, markdown: bool) -> str:
         return "\n".join(rows)
     if answer["status"] == "framework":
         gone = "" if answer["is_in_newest"] else f" ({words['gone']})"
-        rows.append(f"  {words['releases']}: {answer['first_release']} - {answer['last_release']}{gone}")
+        rows.append(f"  {words['releases']}: {answer['releases']}{gone}")
         rows.append(f"  {words['source']}: {answer['source']}")
         rows += [f"  {words['named_in']}: {', '.join(answer['named_in'])}"] if answer["named_in"] else []
         return "\n".join(rows)

@@ -7,7 +7,7 @@ from typing import Any, Sequence
 
 from npu_graph.diagnosis.error_lines import CallSite
 from npu_graph.diagnosis.first_cause import Failure
-from npu_graph.diagnosis.framework_places import Reading, version_of
+from npu_graph.diagnosis.framework_places import Reading, is_explained, version_of
 from npu_graph.patterns import Pattern
 from npu_graph.source_map import LOST_NAME, Match, Place, Release, SourceMap
 
@@ -19,6 +19,7 @@ _REPOSITORIES = (
     (re.compile(r"vllm_ascend/"), "vllm-project/vllm-ascend"),
     (re.compile(r"vllm/"), "vllm-project/vllm"),
     (re.compile(r"sglang/"), "sgl-project/sglang"),
+    (re.compile(r"xllm/core/"), "xLLM-AI/xllm"),
     (re.compile(r"(?:^|/)torch/"), "pytorch/pytorch"),
 )
 # `Ascend/pytorch@v2.12.0 torch_npu/csrc/core/npu/NPUGraph.cpp NPUGraph::capture_begin`
@@ -62,7 +63,8 @@ def find_anchors(
         repository = _repository(frame.file)
         if repository != "pytorch/pytorch" or not anchors:
             of_frame = version if repository.startswith("Ascend/") else version_of(repository, frameworks)
-            anchors.append(_anchor(repository, _relative(frame.file), frame.function, frame.line, of_frame, True))
+            sure = is_explained(frame.file, frame.line, frame.function, frameworks)
+            anchors.append(_anchor(repository, _relative(frame.file), frame.function, frame.line, of_frame, sure))
     # The innermost frames say where; what the report names stands behind them, and before a pattern's sources.
     anchors = [*anchors[: MAX_ANCHORS - len(named)], *named]
     if pattern is not None:

@@ -7,6 +7,7 @@ from typing import NamedTuple, Sequence
 
 from npu_graph.diagnosis.first_cause import Failure
 from npu_graph.diagnosis.reading import Line
+from npu_graph.diagnosis.tracebacks import Frame
 from npu_graph.patterns import Evidence, Pattern
 
 PHASES = {
@@ -219,9 +220,24 @@ def decide_stage(lines: Sequence[Line], primary: Failure | None, pattern: Patter
 
 
 # Parts of a serving framework that run before or after the model, where no graph is at work.
-_NO_GRAPH_PARTS = re.compile(
-    r"vllm/v1/core/|vllm/entrypoints/|/kv_transfer/|/kv_connector/|sglang/srt/entrypoints/|/tokenizer"
+_NO_GRAPH_PARTS = re.compile(r"/vllm/v1/core/|/vllm/distributed/kv_transfer/|/vllm_ascend/distributed/kv_transfer/")
+_GRAPH_FRAME = re.compile(r"graphs?\.py|graph_runner|_dummy_run|capture|aclgraph|acl_graph")
+# Eager works, or the fault is said to come with graph mode only.
+_ONLY_WITH_GRAPH = re.compile(
+    r"eager.{0,60}(?:pass|fine|works?\b|\bok\b|正常|通过|没问题|不报错)|(?:pass|fine|works?\b|\bok\b|正常).{0,40}eager"
+    r"|(?:only|just|仅|只(?:有|在)).{0,30}(?:graph|图模式)|(?:without|disabl\w{0,3}|关(?:闭|掉)?|不开).{0,20}(?:graph|图)"
+    r"|in graph mode|图模式下|during (?:graph )?capture|at capture|捕获时"
 )
+
+
+def _graph_plays_a_part(text: str, primary: Failure) -> bool:
+    """Say whether anything ties a failure outside the model to the graph: the report's words, a frame, a device code."""
+    return (
+        _ONLY_WITH_GRAPH.search(text) is not None
+        or is_about_graph(f"{primary.type}: {primary.text}".lower())
+        or _OF_DEVICE.search(primary.text.lower()) is not None
+        or any(_GRAPH_FRAME.search(f"{frame.file} {frame.function}") for frame in primary.frames)
+    )
 
 
 def _outside_graph_mode(text: str, lines: Sequence[Line], primary: Failure | None) -> Finding | None:
@@ -239,8 +255,8 @@ def _outside_graph_mode(text: str, lines: Sequence[Line], primary: Failure | Non
     shown = [Evidence(primary.line, primary.text[:300])]
     if any(expression.search(first) for expression in _NOT_GRAPH_FIRST):
         return Finding("not_graph", 0.6, shown)
-    deepest = next((frame for frame in reversed(primary.frames) if _FRAMEWORK_PATH.search(frame.file.lower())), None)
-    if deepest is not None and _NO_GRAPH_PARTS.search(deepest.file) and not is_about_graph(first):
+    deepest = primary.frames[-1] if primary.frames else None
+    if deepest is not None and _NO_GRAPH_PARTS.search(deepest.file) and not _graph_plays_a_part(text, primary):
         where = f'File "{deepest.file}", line {deepest.line}, in {deepest.function}'
         return Finding("not_graph", 0.6, [Evidence(deepest.at, where)])
     about_device = GRAPH_WORDS.search(text) or NPU_WORDS.search(text)
@@ -318,19 +334,38 @@ _OF_TORCH_COMPILE = re.compile(r"torch\._dynamo|torch\._inductor|internaltorchdy
 # Parts of torch_npu that no user's argument reaches directly: an exception raised there is theirs to mend.
 _INTERNALS = (
     ("op_plugin", re.compile(r"torch_npu/op_plugin/meta/")),
-    ("npugraph_ex", re.compile(r"torch_npu/dynamo/(?:npugraph_ex|torchair)/|/torchair/_acl_concrete_graph/")),
+    (
+        "npugraph_ex",
+        re.compile(
+            r"torch_npu/dynamo/(?:npugraph_ex|torchair)/(?:_acl_concrete_graph|_utils|core|_ge_concrete_graph)/"
+        ),
+    ),
     ("torch_npu", re.compile(r"torch_npu/_inductor/")),
 )
 # Frames that only pass a call on, or hold a check's helper: the one before them decides.
 _PASSES_ON = re.compile(r"/torch/(?!_npu)|/lib/python3\.\d{1,2}/(?!site-packages|dist-packages)|<frozen|<string>")
+_HELPS = re.compile(r"/torch/__init__\.py$|/lib/python3\.\d{1,2}/(?!site-packages|dist-packages)|<frozen|<string>")
+# A check of its caller's arguments, and what a device or an allocator reports, say nothing about the code around them.
+_CHECKS_ARGUMENTS = re.compile(r"/torch/__init__\.py$")
+_OF_DEVICE = re.compile(r"out of memory|npu function error|error code is|\baclnn\w|ai ?core|aivec|\be[a-z1-9]\d{4}\b")
+
+
+def raising_frame(primary: Failure) -> Frame | None:
+    """Return the deepest frame that is no check's helper and not of the standard library, None when there is none."""
+    return next((frame for frame in reversed(primary.frames) if not _HELPS.search(frame.file)), None)
+
+
+def _own_frame(primary: Failure) -> Frame | None:
+    """Return the deepest frame outside torch and the standard library, None when there is none."""
+    return next((frame for frame in reversed(primary.frames) if not _PASSES_ON.search(frame.file)), None)
 
 
 def _internal_owner(primary: Failure) -> str:
     """Return the part of torch_npu whose internals raised the exception, '' when another file did."""
-    own = [frame for frame in primary.frames if not _PASSES_ON.search(frame.file)]
-    if not own:
+    frame = _own_frame(primary)
+    if frame is None or _CHECKS_ARGUMENTS.search(primary.frames[-1].file) or _OF_DEVICE.search(primary.text.lower()):
         return ""
-    return next((owner for owner, expression in _INTERNALS if expression.search(own[-1].file)), "")
+    return next((owner for owner, expression in _INTERNALS if expression.search(frame.file)), "")
 
 
 def _code_owner(text: str, primary: Failure | None) -> str:

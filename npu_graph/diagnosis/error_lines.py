@@ -127,10 +127,10 @@ def find_log_errors(lines: Sequence[Line]) -> list[LogError]:
     return errors
 
 
-# `报错：`, `it fails with`, `the following error:` at a line's end: what follows is the text of the error.
+# `报错：`, `it fails with:`, `the following error:` at a line's end: what follows is the text of the error.
 _TELLS = re.compile(
-    r"(?:报错(?:如下|信息)?|错误(?:如下|信息)?|提示(?:如下)?|(?:error|message|exception)s?|(?:fail(?:s|ed)?|crash(?:es|ed)?) with)"
-    r"[\s`\"'*]{0,4}[:：]?\s{0,4}$",
+    r"(?:报错(?:如下|信息)?|错误(?:如下|信息)?|提示(?:如下)?)[\s`\"'*]{0,4}[:：]?\s{0,4}$"
+    r"|^(?!.{0,40}\bexpected\b).{0,200}\b(?:(?:errors?|message|exception)\s{0,2}[:：]|(?:fail(?:s|ed)?|crash(?:es|ed)?) with[:：]?)\s{0,4}$",
     re.IGNORECASE,
 )
 # `报错 assert isinstance(...)`, the text on the same line.
@@ -144,10 +144,12 @@ _QUOTED_SPAN = re.compile(r"`([^`\n]{20,300})`")
 # Words, not code: a capital, then at least five words.
 _SENTENCE_ALONE = re.compile(r"\s*[A-Z][\w'()]{0,40}(?: [^\s=]{1,60}){4,80}[^:{]$")
 _REFUSES = re.compile(
-    r"\b(?:fail(?:s|ed|ure)?|errors?|cannot|can't|could not|unable|mismatch\w*|exceed\w*|only supports?|not supported|"
-    r"unsupported|should be|does not|do not|is not|invalid|must|not found|no such|out of)\b",
+    r"\b(?:fail(?:s|ed|ure)?|errors?|cannot|can't|could not|unable|mismatch\w*|exceed\w*|only supports?|"
+    r"(?:not|do not|does not) support|unsupported|should be|not equal|does not match|invalid|not found|no such|out of)\b",
     re.IGNORECASE,
 )
+# A person speaks there, not a program.
+_PERSON = re.compile(r"\b(?:I|we|my|our|me|us|you|your|please|thanks?|issue|expected)\b", re.IGNORECASE)
 
 
 def find_told_errors(lines: Sequence[Line]) -> list[LogError]:
@@ -159,9 +161,9 @@ def find_told_errors(lines: Sequence[Line]) -> list[LogError]:
     errors: dict[int, LogError] = {}
     for order, line in enumerate(lines):
         around = [lines[at].text.strip() for at in (order - 1, order + 1) if 0 <= at < len(lines)]
-        if not any(around) and _SENTENCE_ALONE.match(line.text) and _REFUSES.search(line.text):
+        if not any(around) and _SENTENCE_ALONE.match(line.text) and _refuses(line.text):
             errors[order] = LogError("message", line.text.strip()[:600], line.number, order, "")
-        quoted = next((text for text in _QUOTED_SPAN.findall(line.text) if " " in text and _REFUSES.search(text)), "")
+        quoted = next((text for text in _QUOTED_SPAN.findall(line.text) if " " in text and _refuses(text)), "")
         logged = line.text.strip() if line.level == "ERROR" and _REFUSES.search(line.text) else ""
         if quoted or logged:
             errors.setdefault(order, LogError("message", quoted or logged, line.number, order, ""))
@@ -173,10 +175,18 @@ def find_told_errors(lines: Sequence[Line]) -> list[LogError]:
         for at in range(order + 1, min(order + 1 + _TOLD_AFTER, len(lines))):
             text = lines[at].text.strip()
             if text and not text.startswith("```"):
-                if _ERROR_TEXT.fullmatch(text) and lines[at].level not in ("INFO", "WARNING", "DEBUG"):
+                if (
+                    _ERROR_TEXT.fullmatch(text)
+                    and not _PERSON.search(text)
+                    and lines[at].level not in ("INFO", "WARNING", "DEBUG")
+                ):
                     errors.setdefault(at, LogError("message", text, lines[at].number, at, ""))
                 break
     return [errors[order] for order in sorted(errors)]
+
+
+def _refuses(text: str) -> bool:
+    return _REFUSES.search(text) is not None and _PERSON.search(text) is None
 
 
 def is_device_fault(text: str) -> bool:

@@ -88,6 +88,13 @@ _MAX_LOG_FAILURES = 400
 _BARE_HEADER = re.compile(r"[EW][A-Z0-9]\d{4}: (?:AclNN )?(?:Inner|Internal) [Ee]rror!?")
 
 
+# A line that a program wrote rather than a person.
+IN_A_LOG = re.compile(
+    r"^\s*\[[A-Z]|^\s*\(\w[\w ]{0,40}pid=|\d\d:\d\d:\d\d|error code is|runtime result|function error|retCode=",
+    re.MULTILINE,
+)
+
+
 class Failure(NamedTuple):
     """One failure of the report: a Python exception or an error line of a log."""
 
@@ -212,7 +219,13 @@ def _log_failures(
         last = order
         kind = _kind_of(text)
         if near and joined < _MAX_JOINED and (not kind or kind == last_kind):
-            failures[-1] = failures[-1]._replace(text=f"{failures[-1].text}\n{text}")
+            head = failures[-1]
+            if head.type == "code" and marked[order] != "code" and not IN_A_LOG.search(head.text):
+                # Somebody's sentence names a code; the line of the log is the failure.
+                head = head._replace(
+                    type=marked[order], message=(reason_of(text) or text)[:600], line=lines[order].number
+                )
+            failures[-1] = head._replace(text=f"{head.text}\n{text}")
             joined += 1
             continue
         if len(failures) >= _MAX_LOG_FAILURES:
@@ -365,6 +378,8 @@ _RULES = (
 
 def _choose(failures: Sequence[Failure], standing: Sequence[int]) -> int:
     """Prefer the allocation that failed, then the earliest exception or device fault, then the earliest line."""
+    written = [index for index in standing if not _is_a_sentence(failures[index])]
+    standing = written or standing
     for index in standing:
         if failures[index].kind == "log" and _ALLOCATION.search(failures[index].text):
             return index
@@ -373,6 +388,11 @@ def _choose(failures: Sequence[Failure], standing: Sequence[int]) -> int:
         if item.kind == "exception" or _kind_of(item.text) == "fault":
             return index
     return standing[0]
+
+
+def _is_a_sentence(item: Failure) -> bool:
+    """Say whether a failure is no more than a code in words of the reporter."""
+    return item.kind == "log" and item.type == "code" and IN_A_LOG.search(item.text) is None
 
 
 def _why_later(first: Failure, other: Failure) -> Reason:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
-from npu_graph.framework_map import Fit, FrameworkMap, Site, fit_releases, mentioned, stated_version
+from npu_graph.framework_map import Fit, FrameworkMap, Site, fit_releases, mentioned, own_path, span, stated_versions
 from npu_graph.source_map import Place
 
 # Named functions that are shown: more would bury those of the stack.
@@ -18,15 +18,14 @@ _TEXT_READ = 64 * 1024
 # A name with an underscore that the text treats as code: private, quoted, called, or after `in`. A plain word
 # (forward) or the name of a variable (num_tokens) is no place.
 _NAMED = re.compile(
-    r"(?<![\w.])(_+[a-z]\w{4,80})|`(?:[\w.]{0,120}\.)?([a-z]\w{5,80})(?:\(\))?`|\b([a-z]\w{5,80})\(|\bin ([a-z]\w{5,80})\b"
+    r"(?<![\w.])(_+[a-z]\w{4,80})|`(?:[\w.]{0,120}\.)?([a-z]\w{11,80})(?:\(\))?`"
+    r"|(?<![\w.])([a-z]\w{11,80})\(|\bin ([a-z]\w{11,80})\b"
 )
 # What another message may hold too ("'{}' object has no attribute '{}'") is shorter than this.
 _OWN_TEXT = 40
 # Files for other hardware define the same names; they count only where the report speaks of it.
 _SPECIAL = (("_310p/", "310p"), ("xlite/", "xlite"), ("torchair/", "torchair"))
 _NAMED_AFTER = {"vllm-ascend": "vllm"}
-# Releases listed one by one; more are given as a span.
-_LISTED_MOST = 4
 
 
 class Reading(NamedTuple):
@@ -34,23 +33,30 @@ class Reading(NamedTuple):
 
     Attributes:
         map: the framework's map.
-        stated: the version in the report's words, '' when there is none.
+        stated: the versions in the report's words, [] when there is none.
         fit: the releases by the stack's lines, None when no frame tells.
         releases: those the report can be about; [] when nothing tells.
-        exact: whether the release itself is in the map, or its lines are.
+        exact: whether the one stated version is in the map, or the lines alone decide.
     """
 
     map: FrameworkMap
-    stated: str
+    stated: list[str]
     fit: Fit | None
     releases: list[str]
     exact: bool
 
     @property
     def contradicts(self) -> bool:
-        """True where the stack's lines are not those of the stated version."""
-        stated = self.map.find_release(self.stated) if self.stated else ("", False)
-        return bool(stated[1] and self.fit is not None and stated[0] not in self.fit.releases and self.fit.releases)
+        """True where the stack's lines are those of other releases than the stated one."""
+        if len(self.stated) != 1 or self.fit is None or not self.fit.releases:
+            return False
+        release, exact = self.map.find_release(self.stated[0])
+        return exact and release not in self.fit.releases
+
+    @property
+    def is_unknown(self) -> bool:
+        """True where a version is stated that no release of the map is near to."""
+        return bool(self.stated) and not self.releases
 
 
 def read_frameworks(text: str, places: Sequence[Place], folders: Sequence[Path]) -> list[Reading]:
@@ -60,18 +66,20 @@ def read_frameworks(text: str, places: Sequence[Place], folders: Sequence[Path])
         framework_map = FrameworkMap.load(name, folders)
         if not framework_map.releases:
             continue
-        stated = stated_version(text, name)
+        stated = stated_versions(text, name)
         fit = fit_releases(places, framework_map)
-        release, exact = framework_map.find_release(stated) if stated else ("", False)
-        if not stated and name in _NAMED_AFTER:
-            # Releases of vLLM-Ascend bear the number of the vLLM that they are for.
-            release, exact = framework_map.find_release(stated_version(text, _NAMED_AFTER[name]))[0], False
+        # Releases of vLLM-Ascend bear the number of the vLLM that they are for.
+        named_after = stated_versions(text, _NAMED_AFTER[name]) if not stated and name in _NAMED_AFTER else []
+        found = [framework_map.find_release(version) for version in stated or named_after]
+        releases = list(dict.fromkeys(release for release, _ in found if release))
+        exact = len(found) == 1 and found[0][1] and not named_after
         by_lines = list(fit.releases) if fit is not None and not fit.against else []
-        if release and (not exact or not by_lines or release in by_lines):
-            reading = Reading(framework_map, stated, fit, [release], exact)
-        else:
-            reading = Reading(framework_map, stated, fit, by_lines, bool(by_lines))
-        readings.append(reading)
+        if by_lines and not (exact and releases[0] not in by_lines):
+            both = [release for release in releases if release in by_lines]
+            releases, exact = both or by_lines, exact or not both or len(both) == 1
+        elif by_lines:
+            releases, exact = by_lines, True  # the lines contradict the one stated version, and are what ran
+        readings.append(Reading(framework_map, stated, fit, releases, exact))
     return readings
 
 
@@ -80,8 +88,9 @@ def release_records(readings: Sequence[Reading]) -> list[dict[str, Any]]:
     return [
         {
             "name": item.map.name,
-            "stated": item.stated or None,
+            "stated": ", ".join(item.stated) or None,
             "releases": list(item.fit.releases),
+            "shown": span(item.fit.releases, item.map.releases),
             "from": list(item.fit.evidence),
             "not_explained": list(item.fit.against),
             "contradicts": item.contradicts,
@@ -95,10 +104,16 @@ def version_of(repository: str, readings: Sequence[Reading]) -> str | None:
     """Return the version to print beside a frame of a framework's repository, None when it is not known."""
     for item in readings:
         if item.map.repository == repository:
-            if item.stated and not item.contradicts:
-                return item.stated
-            return _span(item.releases) or None
+            if len(item.stated) == 1 and not item.contradicts:
+                return item.stated[0]
+            return span(item.releases, item.map.releases) or None
     return None
+
+
+def is_explained(file: str, line: int, function: str, readings: Sequence[Reading]) -> bool:
+    """Say whether a frame stands where some release of its framework has it; a file without a map is not in doubt."""
+    shown = f"{function} at {own_path(file)}:{line}"
+    return not any(item.fit is not None and shown in item.fit.against for item in readings)
 
 
 def find_named(readings: Sequence[Reading], text: str, first: str, places: Sequence[Place]) -> list[dict[str, Any]]:
@@ -156,27 +171,25 @@ def _present(sites: Sequence[Site], reading: Reading) -> list[Site]:
     """Return the sites that stand in a release the report can be about, in any release where that is not known."""
     if not reading.releases:
         newest = [site for site in sites if reading.map.lines_in(site, reading.map.releases[-1])]
-        return newest or list(sites)
+        return newest or list(sites)[-1:]
     return [site for site in sites if any(reading.map.lines_in(site, release) for release in reading.releases)]
 
 
 def _anchor(site: Site, reading: Reading) -> dict[str, Any]:
+    """Return a site as an anchor; without a release its line is that of the newest, and said to be so."""
+    known = reading.map.releases
     releases = reading.releases
+    version = span(releases, known)
     if not releases:
-        releases = [release for release in reading.map.releases if reading.map.lines_in(site, release)][-1:]
+        releases = [release for release in known if reading.map.lines_in(site, release)][-1:]
+        version = f"newest known, {span(releases, known)}"
     lines = {reading.map.lines_in(site, release) for release in releases}
-    alone = len(lines) == 1 and all(len(numbers) == 1 for numbers in lines)
+    alone = len(lines) == 1 and all(len(numbers) == 1 for numbers in lines) and not reading.is_unknown
     return {
         "repo": reading.map.repository,
         "file": site.file,
         "function": site.name,
         "line": min(lines)[0] if alone else None,
-        "version": _span(releases) or None,
+        "version": None if reading.is_unknown else version,
         "exact": alone and bool(reading.releases) and reading.exact,
     }
-
-
-def _span(releases: Sequence[str]) -> str:
-    if len(releases) <= _LISTED_MOST:
-        return ", ".join(releases)
-    return f"{releases[0]} to {releases[-1]}"

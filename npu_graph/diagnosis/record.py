@@ -21,10 +21,11 @@ from npu_graph.diagnosis.classification import (
     decide_stage,
     is_about_graph,
     is_ruled_out,
+    raising_frame,
 )
 from npu_graph.diagnosis.environment import find_environment, find_releases
 from npu_graph.diagnosis.error_lines import CodeMention, find_call_sites, find_codes, find_log_errors, find_told_errors
-from npu_graph.diagnosis.first_cause import Failure, FirstCause, SetAside, find_first_cause
+from npu_graph.diagnosis.first_cause import IN_A_LOG, Failure, FirstCause, SetAside, find_first_cause
 from npu_graph.diagnosis.framework_places import find_named, read_frameworks, release_records
 from npu_graph.diagnosis.missing import Item, as_records, find_missing
 from npu_graph.diagnosis.reading import Report, read_report
@@ -82,11 +83,16 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
     stage = decide_stage(report.lines, primary, pattern, score)
     layer = decide_layer(report.lines, primary, pattern, score)
     owner = decide_owner(text, primary, pattern, layer.value)
-    environment = find_environment(text)
+    # Tables and columns of versions are read as pasted: a head like `| torch_npu |` looks like a log's prefix.
+    pasted = "\n".join(item.text for item in inputs)
+    environment = {
+        key: value or found
+        for (key, value), found in zip(find_environment(text).items(), find_environment(pasted).values())
+    }
     source_map = SourceMap.load(knowledge)
     places = find_places(text)
     releases, environment["torch_npu_inferred"] = find_releases(environment, places, source_map)
-    frameworks = read_frameworks(text, places, knowledge)
+    frameworks = read_frameworks(pasted, places, knowledge)
     environment["framework_releases"] = release_records(frameworks)
     named = find_named(frameworks, text, f"{primary.type}: {primary.text}" if primary is not None else "", places)
     decisive = known is not None
@@ -139,7 +145,6 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
 
 # A code in a sentence of the reporter's (`the op reports **error 561002**.`), not in a line of a log.
 _PROSE = re.compile(r"[*`]|\b(?:reports?|with|and|the|an?|我们|报)\b|[\u4e00-\u9fff]")
-_LOG_LINE = re.compile(r"^\s*[\[(]|\d\d:\d\d:\d\d|error code is|runtime result|function error")
 
 
 def _with_code(told: FirstCause, cause: FirstCause) -> FirstCause:
@@ -152,7 +157,7 @@ def _with_code(told: FirstCause, cause: FirstCause) -> FirstCause:
 
 def _only_names_a_code(failure: Failure) -> bool:
     """Say whether the failure is no more than a code that somebody's sentence names."""
-    return failure.type == "code" and _PROSE.search(failure.text) is not None and _LOG_LINE.search(failure.text) is None
+    return failure.type == "code" and _PROSE.search(failure.text) is not None and IN_A_LOG.search(failure.text) is None
 
 
 def _named_error(text: str) -> str:
@@ -190,7 +195,11 @@ def _best_matches(report: Report, primary: Failure | None, echoes: str, knowledg
     patterns = load_patterns(knowledge).patterns
     numbers = [line.number for line in report.lines]
     first = f"{primary.type}: {primary.text}" if primary is not None else ""
-    matches = match_patterns(patterns, report.text, numbers, first, echoes)
+    deepest = raising_frame(primary) if primary is not None else None
+    frame = None
+    if deepest is not None:
+        frame = Evidence(deepest.at, f'File "{deepest.file}", line {deepest.line}, in {deepest.function}')
+    matches = match_patterns(patterns, report.text, numbers, first, echoes, frame)
     if is_ruled_out(report.text.lower()) and not is_about_graph(first.lower()):
         # The reporter says that graph mode plays no part: a graph pattern may be listed, and is not claimed.
         matches = [match._replace(score=min(match.score, _RULED_OUT_SCORE)) for match in matches]

@@ -47,7 +47,6 @@ _WORDS = {
         "Read as": "Environment read from the report",
         "Release": "torch_npu release by the stack's lines",
         "Framework release": "{} releases that the stack's lines fit",
-        "to": "{} to {}",
         "no release": "none of the known ones",
         "sure": {"certain": "certain", "likely": "likely", "possible": "possible"},
         "against": "this contradicts the version that the report states",
@@ -120,7 +119,6 @@ _WORDS = {
         "Read as": "从报告中读到的环境",
         "Release": "由堆栈行号推断的 torch_npu 发行版",
         "Framework release": "堆栈行号符合的 {} 发行版",
-        "to": "{} 至 {}",
         "no release": "已知版本中没有",
         "sure": {"certain": "确定", "likely": "很可能", "possible": "可能"},
         "against": "与报告给出的版本矛盾",
@@ -271,12 +269,12 @@ def _environment(environment: dict[str, Any], words: dict[str, Any], mark: Any) 
         places = mark("; ".join(inferred["from"][:3]))
         rows.append(f"- {words['Release']}{words[':']}{inferred['value']} ({', '.join(said)}){words[':']}{places}")
     for item in environment["framework_releases"]:
-        names = item["releases"]
-        fits = ", ".join(names) if len(names) <= 4 else words["to"].format(names[0], names[-1])
         against = f" ({words['against']})" if item["contradicts"] else ""
         frames = mark("; ".join((item["from"] or item["not_explained"])[-3:]))
+        if item["from"] and item["not_explained"]:
+            frames += f"; {words['no release']}{words[':']}" + mark("; ".join(item["not_explained"][-2:]))
         title = words["Framework release"].format(item["name"])
-        rows.append(f"- {title}{words[':']}{fits or words['no release']}{against}{words[':']}{frames}")
+        rows.append(f"- {title}{words[':']}{item['shown'] or words['no release']}{against}{words[':']}{frames}")
     return rows
 
 

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
-from npu_graph.framework_map import DEFINITION, FrameworkMap, Site, stated_version
+from npu_graph import cli
+from npu_graph.framework_map import DEFINITION, FrameworkMap, Site, stated_versions
 from npu_graph.source_map import Place, find_places
 
 from . import source_tree
@@ -67,9 +68,16 @@ class Finder:
     def _load(self, name: str) -> Framework:
         framework_map = FrameworkMap.load(name, self._folders)
         tree = _tree_of(framework_map, self._source)
-        stated = next((found for found in (stated_version(text, name) for text in self._texts) if found), "")
-        version = self.versions.get(name) or stated or (tree.version if tree is not None else "")
-        return Framework(framework_map, *framework_map.find_release(version), tree)
+        stated = [version for text in self._texts for version in stated_versions(text, name)]
+        asked = self.versions.get(name) or ""
+        version = asked or (stated[0] if len(set(stated)) == 1 else "") or (tree.version if tree is not None else "")
+        release, exact = framework_map.find_release(version)
+        if asked and not release:
+            known = framework_map.releases
+            raise cli.CommandError(
+                f"--framework {name}=={asked} is not in the map; expected {known[0]} to {known[-1]}, or no version"
+            )
+        return Framework(framework_map, release, exact, tree)
 
 
 def _find(text: str, framework: Framework) -> list[tuple[Site, Framework, list[str]]]:
