@@ -266,3 +266,10 @@ def test_a_chinese_report_is_told_in_chinese_what_confirms_a_candidate(diagnose_
     (candidate,) = [item for item in record["patterns"] if item["id"] == "P-UPD-008"]
     assert candidate["confirm"] == ["打印卡住那一步的参数更新和重放所用的键；两者必须相等"]
     assert "确认方法：打印卡住那一步" in render_text(record)
+
+
+@pytest.mark.parametrize(
+    "row", ["| torch_npu | 2.9.0 |", "torch_npu                         2.9.0", "torch_npu==2.9.0", "torch-npu: 2.9.0"]
+)
+def test_a_version_is_read_in_the_form_it_is_pasted(diagnose_text: Diagnose, row: str) -> None:
+    assert diagnose_text(f"{row}\nnpu graph capture fails\n")["environment"]["torch_npu"] == "2.9.0"

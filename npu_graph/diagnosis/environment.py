@@ -10,7 +10,7 @@ from npu_graph.source_map import CERTAIN, Place, Release, SourceMap
 _VERSION = r"v?(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+]?(?:rc|RC|post|dev|beta|alpha|a|b|cpu|T|SPC)[\w.]{0,24}){0,3})"
 # (key, expression): the first that matches wins, so exact spellings stand before loose ones.
 _VERSIONS = (
-    ("torch_npu", re.compile(r"\btorch[_-]npu(?:\s?(?:version)?[\s:=|]{1,6}|\s?\()" + _VERSION)),
+    ("torch_npu", re.compile(r"\btorch[_-]npu(?:\s?(?:version)?[\s:=|]{1,6}|\s?\(|[ \t]{2,60})" + _VERSION)),
     ("torch", re.compile(r"(?:PyTorch version:|\btorch(?:\s?==|\s?=|:|\s))\s?" + _VERSION)),
     (
         "cann",

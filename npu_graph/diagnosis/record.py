@@ -42,6 +42,8 @@ _RULED_OUT_SCORE = 0.5
 # Below the threshold of a candidate: a code alone is shared by several causes.
 _NEAR_BY_CODE = 0.29
 MAX_CODES = 20
+# Where a table of versions stands: near the head of a report.
+MAX_TABLE = 64 * 1024
 _CHINESE_SHARE = 0.02
 _CHINESE_LINE = 0.4
 EDGE_LINES = 3
@@ -85,10 +87,8 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
     owner = decide_owner(text, primary, pattern, layer.value)
     # Tables and columns of versions are read as pasted: a head like `| torch_npu |` looks like a log's prefix.
     pasted = "\n".join(item.text for item in inputs)
-    environment = {
-        key: value or found
-        for (key, value), found in zip(find_environment(text).items(), find_environment(pasted).values())
-    }
+    as_pasted = find_environment(pasted[:MAX_TABLE])
+    environment = {key: value or as_pasted[key] for key, value in find_environment(text).items()}
     source_map = SourceMap.load(knowledge)
     places = find_places(text)
     releases, environment["torch_npu_inferred"] = find_releases(environment, places, source_map)
