@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Iterable, NamedTuple
 
+from npu_graph.expressions import compile_on_use
 from npu_graph.plain_files import open_plain
 
 TABLE_NAME = "error-code-map.md"
@@ -29,27 +30,27 @@ MAX_SCANNED = 256 * 1024
 TEXT_HITS = 20
 
 _ECHO_MARK = "Often an echo: "
-_HEADING = re.compile(r"## (.+?)(?: — (.*))?$")
-_ABBREVIATION = re.compile(r"- `([A-Z]{2,5})` = `([^`]+)`$")
-_EXTERNAL = re.compile(r"; external (\d{6})$")
-_CELL_END = re.compile(r"(?<!\\)(?:\\\\)*\|")
+_HEADING = compile_on_use(r"## (.+?)(?: — (.*))?$")
+_ABBREVIATION = compile_on_use(r"- `([A-Z]{2,5})` = `([^`]+)`$")
+_EXTERNAL = compile_on_use(r"; external (\d{6})$")
+_CELL_END = compile_on_use(r"(?<!\\)(?:\\\\)*\|")
 
-_DECIMAL = re.compile(r"[0-9]{1,10}")
-_HEX = re.compile(r"0[xX][0-9a-fA-F]{1,8}")
+_DECIMAL = compile_on_use(r"[0-9]{1,10}")
+_HEX = compile_on_use(r"0[xX][0-9a-fA-F]{1,8}")
 # Without 0x only when it has both a digit and a letter: "1a213" is meant as hex, "107027" and "deadbeef" are not.
-_BARE_HEX = re.compile(r"(?=[0-9]*[a-fA-F])(?=[a-fA-F]*[0-9])[0-9a-fA-F]{5,8}")
-_LETTERED = re.compile(r"ERR[0-9]{5}|[EWI][0-9A-Z][0-9]{4}", re.IGNORECASE)
+_BARE_HEX = compile_on_use(r"(?=[0-9]*[a-fA-F])(?=[a-fA-F]*[0-9])[0-9a-fA-F]{5,8}")
+_LETTERED = compile_on_use(r"ERR[0-9]{5}|[EWI][0-9A-Z][0-9]{4}", re.IGNORECASE)
 # What may stand around a code that was copied out of a sentence.
 _EDGES = " \t\r\n.,:;!?\"'`()[]{}<>，。：；！？“”（）【】"
-_SEPARATORS = re.compile(r"[\s,;，；、]+")
+_SEPARATORS = compile_on_use(r"[\s,;，；、]+")
 
 # "error code is 7", "retCode=0x7020023", "runtime result = 507009": what follows is a code even when unlisted.
-_CUED = re.compile(
+_CUED = compile_on_use(
     r"(?:err(?:or)?[ _]?code|ret[ _]?code|return code|runtime result|返回码|错误码)(?: is)?[ \t]?[=:：]?[ \t]?[\[(]?"
     r"(0[xX][0-9a-fA-F]{1,8}|[0-9]{1,10})(?![0-9A-Za-z_])",
     re.IGNORECASE,
 )
-_BARE = re.compile(
+_BARE = compile_on_use(
     r"(?<![0-9A-Za-z_])(?:ERR[0-9]{5}|[EW][0-9A-Z][0-9]{4}|0[xX][0-9a-fA-F]{5,8}|[0-9]{6,10})(?![0-9A-Za-z_])"
 )
 
@@ -246,7 +247,7 @@ class CodeBook:
         if cells[4] not in STAGES:
             self.problems.append(f"{place}: stage {cells[4][:40]!r} is not one of {', '.join(STAGES)}")
             return
-        self._rows[family, cells[0].upper()] = CodeEntry._make([*cells, family])
+        self._rows[family, cells[0].upper()] = CodeEntry(*cells, family)
 
     def _index(self) -> None:
         for entry in self._rows.values():
@@ -334,7 +335,7 @@ def split_row(line: str) -> list[str]:
     inner = line.strip()[1:]
     inner = inner[:-1] if inner.endswith("|") else inner
     if "\\" not in inner:
-        return [cell.strip() for cell in inner.split("|")]
+        return list(map(str.strip, inner.split("|")))
     cells, start = [], 0
     for end in _CELL_END.finditer(inner):
         cells.append(inner[start : end.end() - 1])

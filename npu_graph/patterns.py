@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
 
+from npu_graph.expressions import compile_on_use
 from npu_graph.regex_safety import needed_literals, regex_problem
 
 PATTERN_FILE = "known-patterns.md"
@@ -54,9 +55,9 @@ CHINESE_FIELDS = ("Cause (zh)", "Trigger (zh)", "Fix now (zh)", "Fix for good (z
 # `hint` lines are symptom words: they suggest a pattern, never establish it.
 SIGNATURE_KEYS = ("any", "all", "not", "hint", "confirm")
 
-ID_FORM = re.compile(r"P-(?:CAP|REP|MEM|UPD|CMP|ACC|PERF|ENV|HANG)-\d{3}")
-_HEADING = re.compile(r"### (\S+) — (.{1,200})")
-_FIELD = re.compile(r"- ([A-Z][A-Za-z ]{0,20}(?: \(zh\))?): ?(.*)")
+ID_FORM = compile_on_use(r"P-(?:CAP|REP|MEM|UPD|CMP|ACC|PERF|ENV|HANG)-\d{3}")
+_HEADING = compile_on_use(r"### (\S+) — (.{1,200})")
+_FIELD = compile_on_use(r"- ([A-Z][A-Za-z ]{0,20}(?: \(zh\))?): ?(.*)")
 
 # Scores. A text signature on the first cause establishes a pattern; elsewhere in the report it only suggests it.
 SCORE_ESTABLISHED = 0.9
@@ -75,7 +76,7 @@ MAX_QUESTIONS = 4
 # In the title of a pattern that says no more than what is wrong.
 OPEN_CAUSE = "cause not established"
 # A line that quotes an error text and does not report one: a manual, a denial, a commit, a passed test, a comment.
-_QUOTED = re.compile(
+_QUOTED = compile_on_use(
     r"\b(?:faq|docs?|documentation|manual|readme|wiki|guide|changelog|release notes?) (?:says?|states?|mentions?|:)"
     r"|\bdocs?:|\b(?:do|does|did|is|was) ?n[o']t (?:see|get|saw|hit|the)|\bgit log\b|\bfix(?:es|ed)?: "
     r"|\bpassed\b|expected (?:message|error)"
@@ -84,7 +85,7 @@ _QUOTED = re.compile(
 
 
 # Words of a question: Latin words, numbers and ids, and pairs of Chinese characters.
-_TERM = re.compile(r"[a-z0-9_][a-z0-9_.-]+|[\u4e00-\u9fff]{2}")
+_TERM = compile_on_use(r"[a-z0-9_][a-z0-9_.-]+|[\u4e00-\u9fff]{2}")
 _COMMON_TERMS = frozenset(
     ("the", "and", "for", "with", "not", "from", "what", "how", "why", "does")
     + ("error", "code", "is", "in", "on", "of", "to", "npu", "graph")
@@ -251,7 +252,12 @@ def _signature_faults(pattern: Pattern) -> list[str]:
 
 
 def match_patterns(
-    patterns: Sequence[Pattern], text: str, line_of: Sequence[int], primary: str, echoes: str
+    patterns: Sequence[Pattern],
+    text: str,
+    line_of: Sequence[int],
+    primary: str,
+    echoes: str,
+    with_candidates: bool = True,
 ) -> list[Match]:
     """Score every pattern against a report, best first.
 
@@ -261,13 +267,14 @@ def match_patterns(
         line_of: input line number of each line of `text`.
         primary: the text of the first cause: a signature found there counts most.
         echoes: the lines set aside as consequences: a signature found only there counts least.
+        with_candidates: also return patterns that symptom words alone suggest.
     """
     lowered, lowered_primary = lower(text), lower(primary)
     echo_lines = {line for line in lower(echoes).split("\n") if line.strip()}
     searcher = _Searcher(lowered, text, line_of)
     matches = [
         match
-        for match in (_match_one(pattern, searcher, lowered_primary, echo_lines) for pattern in patterns)
+        for match in (_match_one(item, searcher, lowered_primary, echo_lines, with_candidates) for item in patterns)
         if match is not None
     ]
     return sorted(matches, key=_rank)
@@ -339,7 +346,9 @@ class _Searcher:
         return first
 
 
-def _match_one(pattern: Pattern, searcher: _Searcher, primary: str, echo_lines: set[str]) -> Match | None:
+def _match_one(
+    pattern: Pattern, searcher: _Searcher, primary: str, echo_lines: set[str], with_candidates: bool
+) -> Match | None:
     signature = pattern.signature
     hits = [hit for hit in map(searcher.find, signature.any) if hit]
     needed = [searcher.find(expression) for expression in signature.all]
@@ -347,7 +356,7 @@ def _match_one(pattern: Pattern, searcher: _Searcher, primary: str, echo_lines: 
     established = all_met and (bool(hits) if signature.any else bool(signature.all))
     hints: list[tuple[int, str, str]] = []
     if not established:
-        if not signature.hint:
+        if not signature.hint or not with_candidates:
             return None
         hints = [hit for hit in map(searcher.find, signature.hint) if hit]
         if not hints:
@@ -381,15 +390,15 @@ def _entries(text: str) -> list[tuple[int, list[str]]]:
     """Split into (line number, lines) per `### ` heading; a heading inside a fence does not count."""
     entries: list[tuple[int, list[str]]] = []
     fenced = False
+    kept: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("```"):
             fenced = not fenced
-        if line.startswith("### ") and not fenced:
-            entries.append((number, [line]))
-        elif line.startswith(("# ", "## ")) and not fenced:
-            entries.append((number, []))
-        elif entries and entries[-1][1]:
-            entries[-1][1].append(line)
+        if line.startswith("#") and not fenced and line.startswith(("# ", "## ", "### ")):
+            kept = [line] if line.startswith("### ") else []
+            entries.append((number, kept))
+        elif kept:
+            kept.append(line)
     return [(number, lines) for number, lines in entries if lines]
 
 
@@ -410,6 +419,8 @@ def _parse_entry(identity: str, title: str, lines: list[str], start: int, file: 
                 signature[key].append(value.strip())
             elif line.strip():
                 problems.append(Problem(file, number, f"{identity}: not a signature line: {line[:60]!r}"))
+        elif line.startswith("  ") and name:
+            fields[name] = f"{fields[name]} {line.strip()}".strip()
         else:
             field = _FIELD.fullmatch(line)
             if field:
@@ -417,8 +428,6 @@ def _parse_entry(identity: str, title: str, lines: list[str], start: int, file: 
                 if name not in FIELDS and name not in CHINESE_FIELDS:
                     problems.append(Problem(file, number, f"{identity}: unknown field {name!r}"))
                 fields[name] = field.group(2).strip()
-            elif line.startswith("  ") and name:
-                fields[name] = f"{fields[name]} {line.strip()}".strip()
             elif line.strip():
                 problems.append(Problem(file, number, f"{identity}: unexpected line: {line[:60]!r}"))
     built = Signature(*(tuple(signature[key]) for key in SIGNATURE_KEYS))

@@ -6,36 +6,37 @@ import re
 from typing import NamedTuple, Sequence
 
 from npu_graph.diagnosis.reading import Line
+from npu_graph.expressions import compile_on_use
 
 # Ways in which torch_npu, CANN and the frameworks print a numeric code.
-_NUMERIC_CODE = re.compile(
+_NUMERIC_CODE = compile_on_use(
     r"(?:error ?code(?: is|:|=| =)?|errcode:?=?|errorcode:?=?|runtime result =|retcode(?: is|=|:)?|error=|error:|ret=|ret =|ret:"
     r"|code(?: is|:|=)?|failed[,:]|错误码(?:是|为|:|：)?)\s{0,3}(0x[0-9a-f]{5,8}|\d{5,10})\b",
     re.IGNORECASE,
 )
-_LETTER_CODE = re.compile(r"\b(ERR\d{5}|[EW][A-Z1-9]\d{4}|ACL_ERROR_[A-Z_]{3,60})\b")
+_LETTER_CODE = compile_on_use(r"\b(ERR\d{5}|[EW][A-Z1-9]\d{4}|ACL_ERROR_[A-Z_]{3,60})\b")
 # A bare number counts only in the ranges that ACL, the runtime and aclnn use, and not as part of a longer token.
-_BARE_CODE = re.compile(r"(?<![\w.:=/-])(?:107|207|507|161|361|561)\d{3}(?![\w/-]|\.\d)")
-_IDENTITY_BEFORE = re.compile(r"(?:pid|tid|port|PID|id|=)\s?$")
+_BARE_CODE = compile_on_use(r"(?<![\w.:=/-])(?:107|207|507|161|361|561)\d{3}(?![\w/-]|\.\d)")
+_IDENTITY_BEFORE = compile_on_use(r"(?:pid|tid|port|PID|id|=)\s?$")
 
-_CALL_SITE = re.compile(
+_CALL_SITE = compile_on_use(
     r"([A-Za-z_~(][\w:~<>()]{0,80}):((?:[\w./-]{0,200}/)?[\w-]{1,80}\.(?:cpp|ts|h|cc)):(\d{1,6}) "
     r"((?:NPU|OPS|HCCL) function error|NPU warning): ?(.{0,300}?)(?:, error code is (\d{1,9})|$)"
 )
-_DEVICE_FAULT = re.compile(
+_DEVICE_FAULT = compile_on_use(
     r"aicore exception|(?:aivec|aivector|aicore) error|exception of aivec|MTE instruction|aicpu exception|AICPU execution|Kernel task happen error|vector core exception"
     r"|there is an? \w{0,20} ?error exception|Assertion `|errorStr: timeout or trap|out of range\[",
 )
-_PLOG_ERROR = re.compile(
+_PLOG_ERROR = compile_on_use(
     r"\[(ERROR|FATAL)\] ?([A-Z]{2,12})\(\d{1,9},[^)\n]{0,80}\)?:?(\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d[.\d]{0,8})?"
 )
-_CANN_BLOCK = re.compile(r"\s*(?:\[PID: ?\d+\] [\d:.-]{10,32} \S{0,80}\(?)?([EW][A-Z1-9]\d{4})\b")
+_CANN_BLOCK = compile_on_use(r"\s*(?:\[PID: ?\d+\] [\d:.-]{10,32} \S{0,80}\(?)?([EW][A-Z1-9]\d{4})\b")
 # A C++ process that ends itself: glog's fatal level, and an exception nobody caught.
-_FATAL = re.compile(r"\s*F(?:\d{4,8} [\d:.]{8,20} \d{1,9})? ?[\w./-]{1,120}\.(?:cpp|cc|h):\d{1,6}\] (.{1,400})")
-_SENTENCE = re.compile(
+_FATAL = compile_on_use(r"\s*F(?:\d{4,8} [\d:.]{8,20} \d{1,9})? ?[\w./-]{1,120}\.(?:cpp|cc|h):\d{1,6}\] (.{1,400})")
+_SENTENCE = compile_on_use(
     r"Assert \(.{1,200}\) failed\[FUNC|Watchdog caught collective|captured-stream|[Tt]he resources are insufficient|Alloc sq cq fail|stream resources are insufficient"
 )
-_REASON = re.compile(r"(?:reason=\[?|ErrCode=\d{6}, desc=\[)([^\]\[\n]{4,200})")
+_REASON = compile_on_use(r"(?:reason=\[?|ErrCode=\d{6}, desc=\[)([^\]\[\n]{4,200})")
 
 
 class CodeMention(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import Any, NamedTuple
 
+from npu_graph.logs.averages import median
 from npu_graph.logs.replays import Distribution
 from npu_graph.logs.segment import Process
 from npu_graph.logs.stamps import SECOND

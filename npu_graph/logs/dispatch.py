@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from itertools import chain
 from typing import Dict, Sequence
 
+from npu_graph.expressions import compile_on_use
 from npu_graph.logs.signatures import (
     EVENT_SIGNALS,
     GLOG_CHECKED_FILES,
@@ -27,8 +27,8 @@ _MAX_CACHED = 1 << 16
 
 NOISE, ERROR, CHECK, SIGNAL = "noise", "error", "check", "signal"
 
-_PLOG_HEAD = re.compile(rb"\[([A-Z_]{3,12})\] ?([A-Za-z_]\w{0,23})\((\d{1,9})[,:]")
-_GLOG_REST = re.compile(rb"(\d{1,9})(?: ([^\]\s]{1,300}))?\]?")
+_PLOG_HEAD = compile_on_use(rb"\[([A-Z_]{3,12})\] ?([A-Za-z_]\w{0,23})\((\d{1,9})[,:]")
+_GLOG_REST = compile_on_use(rb"(\d{1,9})(?: ([^\]\s]{1,300}))?\]?")
 _GLOG_CODES = {b"V": GLOG_DEBUG, b"D": GLOG_DEBUG, b"I": GLOG_INFO, b"W": GLOG_WARNING}
 _MONTHS = frozenset(b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
 _LEVELS = frozenset([b"DEBUG", b"INFO", b"WARNING", b"ERROR", b"EVENT", b"TRACE", b"RUN_INFO"])

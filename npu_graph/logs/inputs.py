@@ -12,6 +12,8 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO, Iterator, NamedTuple, Sequence
 
+from npu_graph.expressions import compile_on_use
+
 # Blocks of this size keep one block's lines in the processor's cache: 4 MiB blocks run at less than half the speed.
 BLOCK = 1 << 18
 # A longer line is cut here; the rest of it is skipped at memory speed.
@@ -24,7 +26,7 @@ _SAMPLE = 65536
 _NUL_SHARE = 0.30
 
 # Files of a log folder that hold no log lines.
-_NOT_LOGS = re.compile(
+_NOT_LOGS = compile_on_use(
     r"\.(?:so|o|a|bin|npy|npz|pt|pth|safetensors|onnx|om|db|sqlite|png|jpe?g|zip|tar|tgz|whl|pyc|json|csv|xlsx?|core|lock|pid)$",
     re.IGNORECASE,
 )

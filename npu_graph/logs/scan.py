@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import re
 from bisect import bisect_right
 from functools import lru_cache
 from itertools import accumulate, compress, islice
 from operator import itemgetter, not_
 from typing import Callable, Sequence
 
+from npu_graph.expressions import compile_on_use
 from npu_graph.logs import dispatch
 from npu_graph.logs.dispatch import CHECK, ERROR, SIGNAL, Entries, GlogTable, HeadTable, PlogTable
 from npu_graph.logs.errors import error_key, is_error, is_retraction
@@ -22,14 +22,14 @@ from npu_graph.logs.segment import MAX_CLUSTERS, MAX_EVENTS, TEXT_KEPT, Cluster,
 from npu_graph.logs.service_lines import SGLANG_KEY, VLLM_KEY, ServiceLines
 from npu_graph.logs.signatures import HUBS, find_event
 
-_PREFIX = re.compile(
+_PREFIX = compile_on_use(
     rb"(?:20\d\d-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d) (?:(?:stdout|stderr) [FP] )?)?"
     rb"(?:[A-Za-z0-9][\w.-]{0,60} {0,30}\| ?|\[(?:pod|container)/[\w./-]{1,200}\] "
     rb"|\[(?:rank|default|stdout|stderr) ?\d{1,5}\]:? ?(?!\[W))?"
 )
 # The head of another record inside a line: a record whose line end was cut off (plog cuts at 1,024 bytes), or ranks
 # that write to one stream at the same time.
-_GLUED = re.compile(
+_GLUED = compile_on_use(
     rb"\[(?:ERROR|WARNING|INFO|EVENT)\] (?:[A-Z]{2,16}\(\d{1,9},|20\d\d-\d\d-\d\d-\d\d:\d\d:\d\d \(PID:)"
     rb"|\[rank\d{1,5}\]: (?=[A-Z]\w{2,60}(?:Error|Exception): )"
 )
