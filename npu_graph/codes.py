@@ -247,7 +247,7 @@ class CodeBook:
         if cells[4] not in STAGES:
             self.problems.append(f"{place}: stage {cells[4][:40]!r} is not one of {', '.join(STAGES)}")
             return
-        self._rows[family, cells[0].upper()] = CodeEntry(*cells, family)
+        self._rows[family, cells[0].upper()] = CodeEntry._make([*cells, family])
 
     def _index(self) -> None:
         for entry in self._rows.values():

@@ -180,6 +180,19 @@ def parse_line(raw: bytes, clock: Clock) -> LogLine:
     )
 
 
+def read_stamp(raw: bytes, clock: Clock) -> Stamp | None:
+    """Return the stamp of a raw line: that of `parse_line`, without the rest for the two most frequent formats."""
+    if b"\r" not in raw and b"\x1b" not in raw:
+        found = _PLOG.match(raw)
+        if found is not None:
+            return clock.dated(found.group("stamp")) if found.group("stamp") else None
+        found = _GLOG.match(raw)
+        # What begins like this can be an error block with a stamp of its own.
+        if found is not None and raw[found.end() : found.end() + 1] not in b"[E":
+            return clock.glog(found.group("stamp"))
+    return parse_line(raw, clock).stamp
+
+
 def _prefix_at(data: bytes, at: int) -> re.Match[bytes] | None:
     first = data[at : at + 1]
     if first == b"[":

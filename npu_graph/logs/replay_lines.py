@@ -5,9 +5,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import deque
-from itertools import count, repeat
+from itertools import count
 from operator import add, itemgetter
-from typing import Callable, Dict, Iterable, Sequence, Tuple
+from typing import Callable, Dict, Sequence, Tuple
 
 from npu_graph.logs.dispatch import GLOG_FROM
 from npu_graph.logs.lines import parse_line
@@ -48,7 +48,7 @@ class ReplayLines:
         self._micro_text = itemgetter(slice(offset + _MICRO[0], offset + _MICRO[1]))
         self._tail_text = itemgetter(slice(offset + GLOG_FROM, None))
         tails = _Tails(self._new_slot)
-        self._slot, self._known = tails.__getitem__, tails.get
+        self._slot = tails.__getitem__
         # Number 0 stands for no graph. Per graph: the positions of its replays among all that wait. Arrays, because
         # as many number objects would not stay in the processor's cache.
         self._names: list[Graph] = [("", "", "")]
@@ -60,11 +60,7 @@ class ReplayLines:
         self._groups: list[tuple[int, Sequence[int]]] = []
         self._captures: dict[int, list[int]] = {}
 
-    def known(self, lines: Sequence[bytes]) -> list[int]:
-        """Return the number of the graph that each line replays, or NO_REPLAY where that is not known to be so."""
-        return list(map(self._known, map(self._tail_text, lines), repeat(NO_REPLAY)))
-
-    def learn(self, lines: Sequence[bytes]) -> list[int]:
+    def numbers(self, lines: Sequence[bytes]) -> list[int]:
         """Return of lines of torch_npu's graph files the number of the graph that is replayed, NO_REPLAY or TO_READ."""
         return list(map(self._slot, map(self._tail_text, lines)))
 
@@ -115,8 +111,6 @@ class ReplayLines:
         positions = self._positions[number]
         stretches = self._segment.replays.setdefault(self._names[number], [Replays()])
         own_times = list(map(self._times.__getitem__, positions))
-        ends = tuple((self._line_at(positions[at]), own_times[at]) for at in (0, -1) if positions)
-        self._count_lines(self._names[number][0], len(positions), ends)
         done = 0
         begins = self._captures.get(number)
         if begins:
@@ -130,15 +124,6 @@ class ReplayLines:
         if len(positions) > done:
             stretches[-1].add_many(positions[done:], own_times[done:], self._line_at)
         del positions[:]
-
-    def _count_lines(self, pid: str, number: int, places: Iterable[tuple[int, int | None]]) -> None:
-        """Count lines of a process, some of them with (line, time)."""
-        self._segment.forms["torch_npu"] = self._segment.forms.get("torch_npu", 0) + number
-        process = self._segment.process(pid)
-        process.lines += number
-        process.forms.add("torch_npu")
-        for line, us in places:
-            process.seen(line, us)
 
     def _begin_group(self, base: int, where: Sequence[int]) -> int:
         start = len(self._times)
@@ -163,9 +148,6 @@ class ReplayLines:
     def _take_one_by_one(self, slots: list[int], lines: list[bytes], where: list[int], base: int) -> None:
         for slot, line, index in zip(slots, lines, where):
             stamp = self._clock.glog(line[self._offset + 1 :])
-            if stamp is None or self._is_outside(stamp.us):
-                us = stamp.us if stamp is not None else None
-                self._count_lines(self._names[slot][0], 1, ((index + base, us),))
             if stamp is None:
                 self._segment.replays.setdefault(self._names[slot], [Replays()])[-1].add(index + base, None)
             elif not self._is_outside(stamp.us):

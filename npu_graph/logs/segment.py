@@ -5,12 +5,14 @@ from __future__ import annotations
 import zlib
 from typing import Any, Iterable, NamedTuple
 
+from npu_graph.logs.lines import LogLine
 from npu_graph.logs.replays import Replays
 
 # Bounds for hostile logs; each is far above what a real one holds, and reaching one is said in the report.
 MAX_CLUSTERS = 4096  # kept by smallest hash, so that what is kept does not depend on the order of merging
 MAX_EVENTS = 60000  # kept from the start of the stretch
 MAX_PROCESSES = 4096
+MAX_NAMES = 8  # of one process, and as many ranks
 TEXT_KEPT = 600
 
 
@@ -140,6 +142,20 @@ class Segment:
                 pid = ""
             found = self.processes.setdefault(pid, Process())
         return found
+
+    def count_level(self, level: str, number: int) -> None:
+        if number:
+            self.levels[level] = self.levels.get(level, 0) + number
+
+    def describe(self, pid: str, number: int, line: LogLine) -> None:
+        """Note of a process what a line of it, by its number, tells."""
+        process = self.process(pid)
+        process.seen(number, line.stamp.us if line.stamp is not None else None)
+        process.forms.add(line.form)
+        if line.name and len(process.names) < MAX_NAMES:
+            process.names.add(line.name)
+        if line.rank and len(process.ranks) < MAX_NAMES:
+            process.ranks.add(line.rank)
 
     def append(self, other: Segment) -> None:
         """Append the segment that starts where this one ends."""
