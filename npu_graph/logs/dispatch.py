@@ -169,22 +169,27 @@ def _plog_entry(level: bytes, module: bytes, pid: bytes) -> Entry:
     return Entry("plog", level.decode(), "", pid.decode(), action, literals)
 
 
+class FormatTable(_Table):
+    """Short heads: which format."""
+
+    def decide(self, head: bytes) -> int:
+        return head_code(head)
+
+
 class PlogTable(_Table):
     """Long heads: for plog the entry, for the rest the format."""
 
     def __init__(self, entries: Entries) -> None:
         super().__init__()
         self._entries = entries
+        self._formats = FormatTable()
 
     def __missing__(self, head: bytes) -> int:
-        if head[5:6] == b" " and head[1:5].isdigit():
-            return _GLOG_CODES.get(head[:1], BAD)  # a torch_npu stamp: no two heads are the same, so none is kept
-        return super().__missing__(head)
+        # Only heads of plog are kept: those of other formats hold a stamp or a number, so that no two are the same.
+        code = self._formats[head[:SHORT_HEAD]]
+        return super().__missing__(head) if code == PLOG else code
 
     def decide(self, head: bytes) -> int:
-        code = head_code(head)
-        if code != PLOG:
-            return code
         found = _PLOG_HEAD.match(head)
         if found is None:
             return SLOW

@@ -15,7 +15,7 @@ from typing import BinaryIO, Iterator, NamedTuple, Sequence
 from npu_graph.expressions import compile_on_use
 
 # Blocks of this size keep one block's lines in the processor's cache: 4 MiB blocks run at less than half the speed.
-BLOCK = 1 << 18
+BLOCK = 1 << 19
 # A longer line is cut here; the rest of it is skipped at memory speed.
 MAX_LINE = 1 << 20
 # Deflate cannot exceed 1032:1; logs reach 10 to 60. Above this a file is taken for a bomb once it has grown large.

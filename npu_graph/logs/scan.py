@@ -32,7 +32,7 @@ _PREFIX = compile_on_use(
 # that is quicker than joining the lines.
 _LARGE_SHARE = 8
 # Fewer than one line in so many is few.
-_FEW = 24
+_FEW = 16
 # Lines in a block, unless they are very short.
 _LINES_MOST = 8192
 
@@ -132,6 +132,13 @@ class Scanner:
             at = mask.find(1, at + 1)
         return found
 
+    def _chosen(self, mask: bytes) -> tuple[list[int], list[bytes]]:
+        """Return the positions of the ones, and the lines there."""
+        where = self._marked(mask)
+        if len(where) * 2 > len(mask):
+            return where, list(compress(self._lines, mask))
+        return where, list(map(self._lines.__getitem__, where))
+
     def _add_hidden_errors(self, hits: set[int], counted: int) -> None:
         """Be sure that no error hides in a line that its head called noise, where the block holds more error marks."""
         marks = sum(self._count(text, MARK) for text in self._texts)
@@ -151,9 +158,8 @@ class Scanner:
         counted = 0
         bad = present & entries.of_action[ERROR]
         if bad:
-            mask = codes.translate(_mask(*sorted(bad)))
-            errors = list(compress(self._lines, mask))
-            unknown = self._plog_errors.count(errors, self._marked(mask), self._base)
+            where_bad, errors = self._chosen(codes.translate(_mask(*sorted(bad))))
+            unknown = self._plog_errors.count(errors, where_bad, self._base)
             counted = len(errors) - len(unknown)
             hits.update(unknown)
         self._check(self._lines, where, codes, counts, hits)
@@ -163,19 +169,27 @@ class Scanner:
         self, lines: Sequence[bytes], where: Sequence[int], codes: bytes, counts: dict[int, int], hits: set[int]
     ) -> None:
         """Search the lines of entries that matter only with one of their literals; `counts` are those of the codes."""
+        wanted: dict[tuple[bytes, ...], list[int]] = {}
+        small: list[tuple[bytes, ...]] = []
         for literals, searched in self._entries.checked.items():
             number = sum(counts.get(code, 0) for code in searched)
-            wanted: Iterable[bytes] = literals
             if number * _LARGE_SHARE > len(self._lines):
-                wanted = {item for text in self._texts for item in self._present(text, literals)}
-            if number and wanted:
-                self._search(lines, where, codes.translate(_mask(*searched)), wanted, hits)
+                found = {item for text in self._texts for item in self._present(text, literals)}
+                if found:
+                    wanted[tuple(found)] = searched
+            elif number:
+                small.append(literals)
+        if small:  # all of them in one go; that one is there is rare
+            checked = self._entries.checked
+            mask = codes.translate(_mask(*(code for literals in small for code in checked[literals])))
+            there = set(self._present(b"".join(compress(lines, mask)), set().union(*small)))
+            wanted.update((literals, checked[literals]) for literals in small if not there.isdisjoint(literals))
+        for literals, searched in wanted.items():
+            self._search(lines, where, codes.translate(_mask(*searched)), literals, hits)
 
     def _glog(self, codes: bytes, hits: set[int], residue: list[int]) -> None:
         """Sort lines of torch_npu by process and file; take the replays, search others, leave out the rest."""
-        mask = codes.translate(_mask(*_GLOG))
-        where = self._marked(mask)
-        lines = list(compress(self._lines, mask))
+        where, lines = self._chosen(codes.translate(_mask(*_GLOG)))
         for code, level in _GLOG_LEVELS:
             self.segment.count_level(level, codes.count(code))
         kinds = bytes(map(self._glog_code, map(self._glog_head, lines)))
@@ -210,8 +224,7 @@ class Scanner:
     ) -> None:
         """Statistics of a service are noise, its errors are read, the rest is searched."""
         raw, o = self._raw, self._o
-        where = self._marked(mask)
-        lines = list(compress(self._lines, mask))
+        where, lines = self._chosen(mask)
         codes = service.codes(
             list(map(key, lines)), lambda at: lines[at][o:], lambda at: parse_line(raw[where[at]], self._clock)
         )
