@@ -275,7 +275,7 @@ def _last_activity(timeline: Timeline) -> dict[str, int]:
             latest[capture.process] = max(latest.get(capture.process, 0), capture.end_us)
     for item in timeline.replays:
         if item.replays.last is not None:
-            latest[item.process] = max(latest.get(item.process, 0), item.replays.last[1])
+            latest[item.process] = max(latest.get(item.process, 0), item.replays.last)
     return latest
 
 

@@ -236,7 +236,7 @@ def _replay_record(timeline: Timeline, ranks: dict[str, str]) -> dict[str, Any]:
                 "capture_number": item.generation,
                 "count": item.replays.count,
                 "first_us": item.replays.first[1] if item.replays.first else None,
-                "last_us": item.replays.last[1] if item.replays.last else None,
+                "last_us": item.replays.last,
                 "interval_p50_us": pace.p50,
                 "interval_p99_us": pace.p99,
                 "idle_gaps": pace.idle_gaps,

@@ -8,8 +8,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from itertools import accumulate
-from operator import sub
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 # The longest gaps are kept with their line, so that a claim about the tail can be looked up.
 KEPT_GAPS = 8
@@ -45,7 +44,7 @@ class Replays:
         self.unstamped = 0
         self.back = 0  # times the clock went back between two replays
         self.first: tuple[int, int] | None = None  # (line, us)
-        self.last: tuple[int, int] | None = None
+        self.last: int | None = None  # us
         self.longest: list[tuple[int, int, int]] = []  # (-gap, line of the later replay, us)
         # Buckets of gaps: those not yet counted in line order, and the counted ones by code. Arrays, because there is
         # one distribution per capture: as dictionaries, 3,000 of them take 100 MB.
@@ -85,41 +84,23 @@ class Replays:
         if self.first is None:
             self.first = (line, us)
         if self.last is not None:
-            self._gap(us - self.last[1], line, us)
-        self.last = (line, us)
+            self._gap(us - self.last, line, us)
+        self.last = us
 
-    def add_many(self, positions: Sequence[int], times: Sequence[int], line_at: Callable[[int], int]) -> None:
-        """Add replays in line order, all of them stamped; `line_at` gives the line of a position."""
-        if self.last is None:
-            gaps = list(map(sub, times[1:], times))
-            positions_of_gaps, their_times = positions[1:], times[1:]
-        else:
-            gaps = list(map(sub, times, [self.last[1], *times]))
-            positions_of_gaps, their_times = positions, times
-        if gaps:
-            if min(gaps) < 0:
-                self.back += sum(gap < 0 for gap in gaps)
-                self._add_buckets(_buckets([gap for gap in gaps if gap >= 0]))
-            else:
-                self._add_buckets(_buckets(gaps))
-            self._keep_longest(gaps, positions_of_gaps, their_times, line_at)
-        self.count += len(times)
-        if self.first is None:
-            self.first = (line_at(positions[0]), times[0])
-        self.last = (line_at(positions[-1]), times[-1])
+    def add_gaps(self, gaps: Sequence[int]) -> None:
+        """Add replays by the gaps before them, none negative; the longest of all are kept by `keep_longest`."""
+        self.count += len(gaps)
+        self._add_buckets(_buckets(gaps))
 
-    def _keep_longest(
-        self, gaps: list[int], positions: Sequence[int], times: Sequence[int], line_at: Callable[[int], int]
-    ) -> None:
-        """Keep the longest of the gaps; positions and times are those of the later replays."""
-        if len(self.longest) == KEPT_GAPS:
-            floor = -self.longest[-1][0]
-            if max(gaps) < floor:
-                return
-        else:  # of a long list only the longest few are wanted: find the floor before building tuples
-            floor = max(0, sorted(gaps)[-KEPT_GAPS:][0])
-        longest = [at for at, gap in enumerate(gaps) if gap >= floor]
-        self._keep((-gaps[at], line_at(positions[at]), times[at]) for at in longest)
+    def keep_longest(self, gap: int, line: int, us: int) -> int:
+        """Keep a gap, with the line and time of the later replay, among the longest; returns the new `floor`."""
+        self._keep([(-gap, line, us)])
+        return self.floor
+
+    @property
+    def floor(self) -> int:
+        """The gap above which a further gap is among the longest."""
+        return -self.longest[-1][0] if len(self.longest) == KEPT_GAPS else -1
 
     def append(self, other: Replays, shift: int) -> None:
         """Append what follows in the same file; `shift` is the number of lines before it."""
@@ -133,11 +114,11 @@ class Replays:
         if other.first is not None:
             line, us = other.first
             if self.last is not None:
-                self._gap(us - self.last[1], line + shift, us)
+                self._gap(us - self.last, line + shift, us)
             if self.first is None:
                 self.first = (line + shift, us)
         if other.last is not None:
-            self.last = (other.last[0] + shift, other.last[1])
+            self.last = other.last
 
     def _gap(self, gap: int, line: int, us: int) -> None:
         if gap < 0:
@@ -151,14 +132,15 @@ class Replays:
 
     def to_record(self) -> list[Any]:
         buckets = [list(item) for item in self.buckets().items()]
-        return [self.count, self.unstamped, self.back, self.first, self.last, buckets, self.longest]
+        last = [0, self.last] if self.last is not None else None  # a line number was there, of which nobody asked
+        return [self.count, self.unstamped, self.back, self.first, last, buckets, self.longest]
 
     @classmethod
     def from_record(cls, record: list[Any]) -> Replays:
         made = cls()
         made.count, made.unstamped, made.back = record[:3]
         made.first = tuple(record[3]) if record[3] else None
-        made.last = tuple(record[4]) if record[4] else None
+        made.last = record[4][1] if record[4] else None
         made._count({int(code): int(number) for code, number in record[5]})
         made.longest = [(int(a), int(b), int(c)) for a, b, c in record[6]]
         return made

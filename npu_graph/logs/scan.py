@@ -98,6 +98,7 @@ class Scanner:
         self._present = present_in_plain if is_plain else present_literals
         self._count = count_in_plain if is_plain else bytes.count
         codes = bytes(map(self._head_code, map(self._head, lines)))
+        self._replays.begin_block(self._base)
         self._telling.begin(raw, lines, codes, self._base)
         if len(lines) > len(self._indexes):
             self._indexes = range(len(lines))
@@ -118,7 +119,7 @@ class Scanner:
             self._search_residue(residue, hits)
         self._add_hidden_errors(hits, counted)
         self._telling.read(sorted(hits))
-        self._replays.commit_when_due()
+        self._replays.end_block()
         self._telling.end()
 
     def _marked(self, mask: bytes) -> list[int]:
@@ -212,7 +213,7 @@ class Scanner:
             is_replay = [number > 0 for number in numbers]
             lines, where, numbers = (list(compress(items, is_replay)) for items in (lines, where, numbers))  # type: ignore[assignment]
         if numbers:
-            self._replays.take(lines, numbers, where, self._base)
+            self._replays.take(lines, numbers, where)
 
     def _service(
         self,
@@ -268,7 +269,7 @@ class Scanner:
     def finish(self, end: int) -> Segment:
         """Return the segment; no more blocks may follow."""
         segment = self.segment
-        self._replays.commit()
+        self._replays.finish()
         self._plog_errors.flush(segment, self._clock)
         for entry in (*self._entries.by_code.values(), *self._services.by_code.values()):
             if entry.count:

@@ -14,7 +14,6 @@ from npu_graph.logs.lines import BAD_LEVELS, LogLine, parse_line
 from npu_graph.logs.plog_errors import PlogErrors
 from npu_graph.logs.processes import line_process
 from npu_graph.logs.replay_lines import ReplayLines
-from npu_graph.logs.replays import Replays
 from npu_graph.logs.segment import MAX_EVENTS, TEXT_KEPT, Cluster, Event, Segment
 from npu_graph.logs.signatures import find_event
 from npu_graph.logs.stamps import Clock
@@ -157,7 +156,7 @@ class TellingLines:
         key = (groups.get("key") or b"").decode("utf-8", "replace").strip()
         if signature.kind == "replay":
             way = _replay_way(line, key)
-            self._segment.replays.setdefault((pid, way, key), [Replays()])[-1].add(number, us)
+            self._replays.add((pid, way, key), number, us)
             return
         value = None
         if groups.get("value"):
@@ -170,8 +169,7 @@ class TellingLines:
             key = f"{key} x{int(groups['count'])}"
         if signature.kind in ("begin_done", "plog_begin"):
             way = "torch_npu" if signature.kind == "begin_done" else "plog"
-            if not self._replays.begin_capture((pid, way, key), number):
-                self._segment.replays.setdefault((pid, way, key), [Replays()]).append(Replays())
+            self._replays.begin_capture((pid, way, key), number)
         text = line.text.decode("utf-8", "replace")[:TEXT_KEPT]
         self._segment.events.append(Event(number, us, resolution, inherited, pid, signature.kind, key, value, text))
 
