@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from operator import add, itemgetter
 from typing import Callable, Dict, Sequence, Tuple
@@ -49,12 +50,13 @@ class ReplayLines:
         self._number = _Tails(self._number_of).__getitem__
         self._numbers: dict[Graph, int] = {}
         # By the number of a graph, 0 standing for none: its replays since it was last captured, when the last of them
-        # was, the gap above which a gap is among the longest, and the gaps that are not in its replays yet.
+        # was, the gap above which a gap is among the longest, and the gaps that are not in its replays yet. Arrays, as
+        # so many number objects would not stay in the processor's cache.
         self._names: list[Graph] = [("", "", "")]
         self._replays = [Replays()]
         self._last = [_NEVER]
         self._floors = [-1]
-        self._gaps: list[list[int]] = [[]]
+        self._gaps = [array("f")]
         self._waiting = 0
         self._start_block()
 
@@ -161,7 +163,7 @@ class ReplayLines:
         replays, gaps = self._replays[number], self._gaps[number]
         replays.add_gaps(gaps)
         replays.last = self._last[number]
-        gaps.clear()
+        del gaps[:]
 
     def _start_over(self, number: int) -> None:
         """Count a graph's further replays as those of a new capture."""
@@ -212,7 +214,7 @@ class ReplayLines:
             self._replays.append(replays)
             self._last.append(_NEVER if replays.last is None else replays.last)
             self._floors.append(replays.floor)
-            self._gaps.append([])
+            self._gaps.append(array("f"))
         return number
 
 

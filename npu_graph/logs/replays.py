@@ -31,7 +31,11 @@ def edge(code: int) -> int:
 
 
 def _buckets(gaps: Sequence[int]) -> array[int]:
-    return array("H", array("f", gaps).tobytes())[_UPPER_HALF::2]
+    return _upper_halves(array("f", gaps))
+
+
+def _upper_halves(gaps: array[float]) -> array[int]:
+    return array("H", gaps.tobytes())[_UPPER_HALF::2]
 
 
 class Replays:
@@ -87,10 +91,10 @@ class Replays:
             self._gap(us - self.last, line, us)
         self.last = us
 
-    def add_gaps(self, gaps: Sequence[int]) -> None:
-        """Add replays by the gaps before them, none negative; the longest of all are kept by `keep_longest`."""
+    def add_gaps(self, gaps: array[float]) -> None:
+        """Add replays by the gaps before them (of type "f"), none negative; `keep_longest` keeps the longest of all."""
         self.count += len(gaps)
-        self._add_buckets(_buckets(gaps))
+        self._add_buckets(_upper_halves(gaps))
 
     def keep_longest(self, gap: int, line: int, us: int) -> int:
         """Keep a gap, with the line and time of the later replay, among the longest; returns the new `floor`."""
