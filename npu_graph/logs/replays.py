@@ -18,6 +18,7 @@ KEPT_GAPS = 8
 _UPPER_HALF = 1 if sys.byteorder == "little" else 0
 # Gaps are counted in portions of this size: one graph's counts then stay in the processor's cache.
 _FRESH_MOST = 4096
+_PARTS_MOST = 4
 
 
 def bucket(gap: int) -> int:
@@ -38,10 +39,15 @@ def _upper_halves(gaps: array[float]) -> array[int]:
     return array("H", gaps.tobytes())[_UPPER_HALF::2]
 
 
+def _part(buckets: Mapping[int, int]) -> tuple[array[int], array[int]]:
+    codes = array("H", sorted(buckets))
+    return codes, array("Q", map(buckets.__getitem__, codes))
+
+
 class Replays:
     """Replays of one graph in one stretch of a log, in line order."""
 
-    __slots__ = ("_codes", "_fresh", "_numbers", "back", "count", "first", "last", "longest", "unstamped")
+    __slots__ = ("_counted", "_fresh", "back", "count", "first", "last", "longest", "unstamped")
 
     def __init__(self) -> None:
         self.count = 0
@@ -50,16 +56,26 @@ class Replays:
         self.first: tuple[int, int] | None = None  # (line, us)
         self.last: int | None = None  # us
         self.longest: list[tuple[int, int, int]] = []  # (-gap, line of the later replay, us)
-        # Buckets of gaps: those not yet counted in line order, and the counted ones by code. Arrays, because there is
-        # one distribution per capture: as dictionaries, 3,000 of them take 100 MB.
+        # Buckets of gaps: those not yet counted in line order, and the counted ones as parts of (codes, numbers), which
+        # are added up when there are some. Arrays, because there is one distribution per capture: as dictionaries,
+        # 3,000 of them take 100 MB.
         self._fresh = array("H")
-        self._codes = array("H")
-        self._numbers = array("Q")
+        self._counted: list[tuple[array[int], array[int]]] = []
 
     def buckets(self) -> dict[int, int]:
         """Return how many gaps lie in each bucket."""
+        self.settle()
+        return dict(zip(*self._counted[0])) if self._counted else {}
+
+    def settle(self) -> None:
+        """Count all gaps and add the parts up: what is kept is small then."""
         self._count_fresh()
-        return dict(zip(self._codes, self._numbers))
+        if len(self._counted) > 1:
+            total: dict[int, int] = {}
+            for codes, numbers in self._counted:
+                for code, number in zip(codes, numbers):
+                    total[code] = total.get(code, 0) + number
+            self._counted = [_part(total)]
 
     def _add_buckets(self, codes: array[int]) -> None:
         self._fresh.extend(codes)
@@ -68,16 +84,13 @@ class Replays:
 
     def _count_fresh(self) -> None:
         if self._fresh:
-            self._count(Counter(self._fresh))
-            self._fresh = array("H")
+            fresh, self._fresh = self._fresh, array("H")
+            self._add_parts([_part(Counter(fresh))])
 
-    def _count(self, more: dict[int, int]) -> None:
-        """Add counted buckets."""
-        merged = dict(more)
-        for code, number in zip(self._codes, self._numbers):
-            merged[code] = merged.get(code, 0) + number
-        self._codes = array("H", sorted(merged))
-        self._numbers = array("Q", map(merged.__getitem__, self._codes))
+    def _add_parts(self, parts: Sequence[tuple[array[int], array[int]]]) -> None:
+        self._counted = [*self._counted, *parts]
+        if len(self._counted) > _PARTS_MOST:
+            self.settle()
 
     def add(self, line: int, us: int | None) -> None:
         """Add one replay."""
@@ -111,8 +124,7 @@ class Replays:
         self.count += other.count
         self.unstamped += other.unstamped
         self.back += other.back
-        if other._codes:
-            self._count(dict(zip(other._codes, other._numbers)))
+        self._add_parts(other._counted)
         self._add_buckets(other._fresh)
         self._keep((gap, line + shift, us) for gap, line, us in other.longest)
         if other.first is not None:
@@ -145,7 +157,7 @@ class Replays:
         made.count, made.unstamped, made.back = record[:3]
         made.first = tuple(record[3]) if record[3] else None
         made.last = record[4][1] if record[4] else None
-        made._count({int(code): int(number) for code, number in record[5]})
+        made._counted = [_part({int(code): int(number) for code, number in record[5]})]
         made.longest = [(int(a), int(b), int(c)) for a, b, c in record[6]]
         return made
 
