@@ -17,8 +17,8 @@ KEPT_GAPS = 8
 # buckets whatever the number of replays.
 _UPPER_HALF = 1 if sys.byteorder == "little" else 0
 # Gaps are counted in portions of this size: one graph's counts then stay in the processor's cache.
-_FRESH_MOST = 4096
-_PARTS_MOST = 4
+_FRESH_MOST, _FRESH_FEW = 4096, 1024
+_PARTS_MOST = 16
 
 
 def bucket(gap: int) -> int:
@@ -64,11 +64,15 @@ class Replays:
 
     def buckets(self) -> dict[int, int]:
         """Return how many gaps lie in each bucket."""
-        self.settle()
+        self._add_up()
         return dict(zip(*self._counted[0])) if self._counted else {}
 
     def settle(self) -> None:
-        """Count all gaps and add the parts up: what is kept is small then."""
+        """Count what is many, so that whoever joins stretches need not."""
+        if len(self._fresh) > _FRESH_FEW:
+            self._count_fresh()
+
+    def _add_up(self) -> None:
         self._count_fresh()
         if len(self._counted) > 1:
             total: dict[int, int] = {}
@@ -90,7 +94,7 @@ class Replays:
     def _add_parts(self, parts: Sequence[tuple[array[int], array[int]]]) -> None:
         self._counted = [*self._counted, *parts]
         if len(self._counted) > _PARTS_MOST:
-            self.settle()
+            self._add_up()
 
     def add(self, line: int, us: int | None) -> None:
         """Add one replay."""
