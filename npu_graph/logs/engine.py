@@ -174,7 +174,7 @@ def scan_stretch(task: _Task) -> _Done:
                 layout = calibrate(head, source, options.year)
                 info = info._replace(clock=layout.clock.source, zone=layout.clock.zone)
                 scanner = Scanner(layout, task.start, options.since, options.until)
-            scanner.feed_lines(block.lines, block.texts)
+            scanner.feed_lines(block.lines, block.texts, block.surplus)
     except KeyboardInterrupt:
         error = "interrupted"
     except (OSError, EOFError, zlib.error) as problem:

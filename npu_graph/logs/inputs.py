@@ -170,11 +170,13 @@ class Block(NamedTuple):
     """Consecutive whole lines, and texts in which everything stands that stands in one of the lines.
 
     The texts are what was read, with the rest of a line that belongs to another block; a line that was put together
-    from two reads is a text of its own. Joining them to one text costs more than taking it apart into lines.
+    from two reads is a text of its own. Joining them to one text costs more than taking it apart into lines. The surplus
+    stands in the texts once more than in the lines: parts of lines that reading cut.
     """
 
     lines: list[bytes]
     texts: tuple[bytes, ...]
+    surplus: tuple[bytes, ...] = ()
 
 
 class Reader:
@@ -247,16 +249,18 @@ class Reader:
                     continue
             lines = io.BytesIO(data).readlines()
             texts: tuple[bytes, ...] = (data,)
+            surplus: tuple[bytes, ...] = (lines[-1],) if not lines[-1].endswith(b"\n") else ()
             if tail:
+                surplus = (lines[0], *surplus[: len(lines) - 1])
                 lines[0] = tail + lines[0]
                 texts = (data, lines[0])
             tail = lines.pop() if not lines[-1].endswith(b"\n") else b""
             if len(tail) > MAX_LINE:
                 lines.append(tail[:MAX_LINE] + b"\n")
-                texts = (data, lines[-1])
+                texts = (*texts, lines[-1]) if len(lines) > 1 else (data, lines[-1])
                 tail, skipping = b"", True
             if lines:
-                yield Block(lines, texts)
+                yield Block(lines, texts, surplus)
         if tail:
             # A line that starts before the end of this stretch belongs to it wholly.
             if self.limit is not None and not self.source.packed:

@@ -9,6 +9,9 @@ from npu_graph.logs.segment import Segment
 from npu_graph.logs.stamps import Clock
 
 MARK = b"[ERROR] "
+# After MARK come the process with a stamp of 27 bytes, and the place; a process whose name has a space is read.
+_STAMP = -27
+_HEAD_MOST = 180
 
 
 class _Known:
@@ -35,6 +38,7 @@ class PlogErrors:
         self._offset = offset
         self._counts_processes = counts_processes
         self._most = most
+        # `RUNTIME(12345,python3):` and `[stream.cpp:181`
         self._known: dict[tuple[bytes, bytes], _Known] = {}
 
     def count(self, lines: Sequence[bytes], where: Sequence[int], base: int) -> list[int]:
@@ -43,15 +47,13 @@ class PlogErrors:
         Args:
             where: index of each line; `base` is the line number of index 0.
         """
-        o = self._offset
+        begin, end = self._offset + len(MARK), self._offset + _HEAD_MOST
         known = self._known
         unknown = []
         for line, index in zip(lines, where):
-            start = line.find(b" [", o + 20, o + 140) + 2
-            process = line[o + 8 : line.find(b",", o + 8, o + 40)]
-            place = line[start : line.find(b"]", start, start + 120)]
-            error = known.get((process, place))
-            if error is None or line.find(MARK, o + 8) > 0:
+            head = line[begin:end].split(b" ", 2)
+            error = known.get((head[0][:_STAMP], head[1][: head[1].find(b"]")])) if len(head) == 3 else None
+            if error is None or line.find(MARK, begin) > 0:
                 unknown.append(index)
                 continue
             error.count += 1
@@ -67,12 +69,11 @@ class PlogErrors:
     def remember(self, line: bytes, module: str, pid: str, key: str) -> None:
         """Make further errors of the same module, process and place known, if such a line tells them all."""
         o = self._offset
-        if not line.startswith(MARK, o) or len(self._known) >= self._most:
+        head = line[o + len(MARK) : o + _HEAD_MOST].split(b" ", 2)
+        if not line.startswith(MARK, o) or len(head) < 3 or len(self._known) >= self._most:
             return
-        start = line.find(b" [", o + 20, o + 140) + 2
-        place = line[start : line.find(b"]", start, start + 120)]
-        process = line[o + 8 : line.find(b",", o + 8, o + 40)]
-        if key.encode() == module.encode() + b" " + place:
+        process, place = head[0][:_STAMP], head[1][: head[1].find(b"]")]
+        if process.startswith(module.encode() + b"(") and key.encode() == module.encode() + b" " + place[1:]:
             self._known.setdefault((process, place), _Known(pid, key))
 
     def flush(self, segment: Segment, clock: Clock) -> None:

@@ -89,8 +89,12 @@ class Scanner:
         """Scan a block of whole lines."""
         self.feed_lines(io.BytesIO(block).readlines(), (block,))
 
-    def feed_lines(self, raw: list[bytes], texts: Sequence[bytes]) -> None:
-        """Scan whole lines; whatever stands in one of them stands in one of the texts as well."""
+    def feed_lines(self, raw: list[bytes], texts: Sequence[bytes], surplus: Sequence[bytes] = ()) -> None:
+        """Scan whole lines; whatever stands in one of them stands in one of the texts as well.
+
+        Args:
+            surplus: what stands in the texts once more than in the lines.
+        """
         lines = [line[_PREFIX.match(line).end() :] for line in raw] if self._is_stripped else raw  # type: ignore[union-attr]
         self._raw, self._lines, self._texts, self._base = raw, lines, texts, self.segment.lines + 1
         # Asked once of a block, not at every search in a part of it.
@@ -117,7 +121,9 @@ class Scanner:
             residue += self._marked(codes.translate(_mask(dispatch.UNKNOWN, dispatch.SLOW)))
         if residue:
             self._search_residue(residue, hits)
-        self._add_hidden_errors(hits, counted)
+        marks = sum(self._count(text, MARK) for text in texts) - sum(text.count(MARK) for text in surplus)
+        if marks > counted:
+            self._add_hidden_errors(hits, marks - counted)
         self._telling.read(sorted(hits))
         self._replays.end_block()
         self._telling.end()
@@ -140,10 +146,9 @@ class Scanner:
             return where, list(compress(self._lines, mask))
         return where, list(map(self._lines.__getitem__, where))
 
-    def _add_hidden_errors(self, hits: set[int], counted: int) -> None:
-        """Be sure that no error hides in a line that its head called noise, where the block holds more error marks."""
-        marks = sum(self._count(text, MARK) for text in self._texts)
-        if marks <= counted or marks <= counted + sum(self._lines[index].count(MARK) for index in hits):
+    def _add_hidden_errors(self, hits: set[int], marks: int) -> None:
+        """Be sure that no error hides in a line that its head called noise: the hits should hold all error marks."""
+        if marks <= sum(self._lines[index].count(MARK) for index in hits):
             return
         for index, line in enumerate(self._lines):
             if MARK in line and index not in hits and not self._plog_errors.is_counted(line):
