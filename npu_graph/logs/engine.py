@@ -17,7 +17,7 @@ from npu_graph.logs.stamps import local_time
 
 # A file is cut into stretches for several processes: large ones first, as each learns the heads of lines anew, small
 # ones at the end, so that no process waits long for another. What is not finished when a user interrupts is lost.
-LEAST_STRETCH, LARGEST_STRETCH = 8 << 20, 64 << 20
+LEAST_STRETCH, LARGEST_STRETCH = 16 << 20, 96 << 20
 # Below this, starting processes costs more than they save.
 PARALLEL_FROM = 32 << 20
 
@@ -123,7 +123,7 @@ def _tasks(sources: Sequence[Source], options: Options, jobs: int) -> Iterator[_
         start: int | None = 0
         while start is not None:
             left = source.size - start
-            length = options.stretch or min(LARGEST_STRETCH, max(LEAST_STRETCH, left * 2 // (5 * jobs)))
+            length = options.stretch or min(LARGEST_STRETCH, max(LEAST_STRETCH, left * 4 // (5 * jobs)))
             cut = jobs > 1 and not source.packed and source.path != "-" and left > length
             end = start + length if cut else None
             yield _Task(number, source, start, end, options)

@@ -170,8 +170,8 @@ class Block(NamedTuple):
     """Consecutive whole lines, and texts in which everything stands that stands in one of the lines.
 
     The texts are what was read, with the rest of a line that belongs to another block; a line that was put together
-    from two reads is a text of its own. Joining them to one text costs more than taking it apart into lines. The surplus
-    stands in the texts once more than in the lines: parts of lines that reading cut.
+    from two reads is a text of its own. Joining them to one text costs more than taking it apart into lines.
+    The surplus stands in the texts once more than in the lines: parts of lines that reading cut.
     """
 
     lines: list[bytes]
