@@ -174,6 +174,8 @@ def scan_stretch(task: _Task) -> _Done:
                 layout = calibrate(head, source, options.year)
                 info = info._replace(clock=layout.clock.source, zone=layout.clock.zone)
                 scanner = Scanner(layout, task.start, options.since, options.until)
+            if reader.at is not None:
+                scanner.segment.mark(reader.at)
             scanner.feed_lines(block.lines, block.texts, block.surplus)
     except KeyboardInterrupt:
         error = "interrupted"

@@ -184,6 +184,7 @@ class Reader:
 
     Attributes:
         notes: what was wrong with the source (a truncated archive, a bomb), as counter names.
+        at: where the first line of the latest block begins in the file; None where a file cannot be read from there.
     """
 
     def __init__(self, source: Source, start: int = 0, end: int | None = None) -> None:
@@ -191,6 +192,7 @@ class Reader:
         self.start = start
         self.limit = end
         self.notes: dict[str, int] = {}
+        self.at: int | None = None
 
     def head(self) -> bytes:
         """Return the first bytes of the source, decompressed; b'' for standard input."""
@@ -218,14 +220,14 @@ class Reader:
             # A file that grows is read up to the size it had when it was opened.
             size = min(os.fstat(stream.fileno()).st_size, max(self.source.size, 0) or sys.maxsize)
             limit = size if self.limit is None else min(self.limit, size)
-            yield from self._cut(stream, limit - begin)
+            yield from self._cut(stream, limit - begin, begin)
 
     def _open(self) -> BinaryIO:
         if self.source.packed:
             return gzip.open(self.source.path, "rb")  # type: ignore[return-value]
         return Path(self.source.path).open("rb", buffering=0)
 
-    def _cut(self, stream: BinaryIO, left: int | None) -> Iterator[Block]:
+    def _cut(self, stream: BinaryIO, left: int | None, begin: int | None = None) -> Iterator[Block]:
         tail = b""
         skipping = False
         total = 0
@@ -233,6 +235,7 @@ class Reader:
             data = self._read(stream, BLOCK if left is None else min(BLOCK, left))
             if not data:
                 break
+            data_at = total
             total += len(data)
             if left is not None:
                 left -= len(data)
@@ -244,10 +247,13 @@ class Reader:
                 if end < 0:
                     continue
                 data = data[end + 1 :]
+                data_at += end + 1
                 skipping = False
                 if not data:
                     continue
             lines = io.BytesIO(data).readlines()
+            if begin is not None:
+                self.at = begin + data_at - len(tail)
             texts: tuple[bytes, ...] = (data,)
             surplus: tuple[bytes, ...] = (lines[-1],) if not lines[-1].endswith(b"\n") else ()
             if tail:
@@ -262,6 +268,8 @@ class Reader:
             if lines:
                 yield Block(lines, texts, surplus)
         if tail:
+            if begin is not None:
+                self.at = begin + total - len(tail)
             # A line that starts before the end of this stretch belongs to it wholly.
             if self.limit is not None and not self.source.packed:
                 tail += _rest_of_line(stream, MAX_LINE)

@@ -14,6 +14,8 @@ MAX_EVENTS = 60000  # kept from the start of the stretch
 MAX_PROCESSES = 4096
 MAX_NAMES = 8  # of one process, and as many ranks
 TEXT_KEPT = 600
+# How often it is noted where a line begins (bytes), so that lines can be read again without counting from the start.
+_MARK_EVERY = 4 << 20
 
 
 class Event(NamedTuple):
@@ -125,6 +127,8 @@ class Segment:
         self.counts: dict[str, int] = {}  # cut lines, glued records, clock steps ...
         self.first_stamp: tuple[int, int] | None = None  # (us, resolution) of the first stamped line
         self.last_stamp: tuple[int, int] | None = None  # (us, resolution) of the last stamped line
+        # (lines before, offset in the file) of some lines; where a result was stored and loaded there are none
+        self.marks: list[tuple[int, int]] = []
         self.retracted: dict[str, int] = {}  # pid -> line of "error log can be ignored"
 
     @property
@@ -134,6 +138,11 @@ class Segment:
     def count(self, what: str, number: int = 1) -> None:
         if number:
             self.counts[what] = self.counts.get(what, 0) + number
+
+    def mark(self, offset: int) -> None:
+        """Note where the next line begins in the file."""
+        if not self.marks or offset - self.marks[-1][1] >= _MARK_EVERY:
+            self.marks.append((self.lines, offset))
 
     def process(self, pid: str) -> Process:
         found = self.processes.get(pid)
@@ -199,6 +208,7 @@ class Segment:
         if self.first_stamp is None:
             self.first_stamp = other.first_stamp
         self.last_stamp = other.last_stamp or self.last_stamp
+        self.marks += [(lines + shift, offset) for lines, offset in other.marks]
         self.lines += other.lines
         self.end = other.end
 

@@ -11,12 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from npu_graph.codes import CodeBook
-from npu_graph.logs import averages, engine, inputs
-from npu_graph.logs.inputs import Reader, Source
+from npu_graph.logs import averages, context, engine, inputs, segment
+from npu_graph.logs.context import read_around
+from npu_graph.logs.inputs import Reader, Source, find_sources
 from npu_graph.logs.lines import parse_line, read_stamp
 from npu_graph.logs.literals import count_in_plain, present_in_plain
 from npu_graph.logs.plog_errors import MARK
+from npu_graph.logs.record import analyse
 from npu_graph.logs.replays import Replays
+from npu_graph.logs.segment import joined
 from npu_graph.logs.stamps import Clock
 from tests.logs.log_lines import capture, glog, plog, pta, record_of, record_of_paths, replay, vllm
 
@@ -167,6 +170,43 @@ def test_stretches_cover_a_file_large_ones_first():
         assert lengths[-1] >= engine.LEAST_STRETCH and lengths[0] <= engine.LARGEST_STRETCH
         assert size - tasks[-1].start <= engine.LEAST_STRETCH
     assert len(list(engine._tasks([Source("x.log", size, 0.0, True)], engine.Options(2), 2))) == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from(["x", "a longer line " * 3, "y" * 120, "é\r", ""]), min_size=1, max_size=120),
+    st.integers(1, 200),
+    st.sampled_from([0, 300]),
+)
+def test_lines_are_read_again_from_a_mark_as_from_the_start(tmp_path_factory, texts, size, stretch):
+    path = tmp_path_factory.mktemp("marks") / "x.log"
+    path.write_bytes(("\n".join([*texts, "RuntimeError: boom"]) + "\n").encode())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(inputs, "BLOCK", size)
+        patched.setattr(inputs, "MAX_LINE", 100)
+        patched.setattr(segment, "_MARK_EVERY", 100)
+        options = engine.Options(jobs=1, stretch=stretch)
+        tasks = list(engine._tasks(find_sources([str(path)]).sources, options, 2 if stretch else 1))
+        whole = joined(engine.scan_stretch(task).segment for task in tasks)
+    assert whole.marks[0] == (0, 0)
+    assert len(whole.marks) > path.stat().st_size // (100 + 2 * max(size, 130)) // 2
+    for line in range(1, whole.lines + 1, 7):
+        assert read_around(path, line, 3, 5, whole.marks) == read_around(path, line, 3, 5), line
+
+
+def test_a_failure_at_the_end_of_a_file_is_shown_without_counting_its_lines_again(monkeypatch, tmp_path):
+    path = tmp_path / "x.log"
+    path.write_text("x" * 99 + "\n" + (plog(1, "[a.cc:1]7 fine") + "\n") * 200_000 + "RuntimeError: boom\n")
+    found = engine.scan(find_sources([str(path)]), engine.Options())
+    sought: list[int] = []
+    read = context.read_around
+    monkeypatch.setattr(
+        context, "read_around", lambda *given, marks: sought.append(marks[-1][1]) or read(*given, marks=marks)
+    )
+    record = analyse(found, folders=[])
+    assert record["first_failure"]["line"] == 200_002
+    assert record["first_failure"]["context"][20] == {"line": 200_002, "text": "RuntimeError: boom"}
+    assert sought[0] > path.stat().st_size - 6_000_000 > 0
 
 
 @given(st.lists(st.integers(-50, 50), min_size=1))
