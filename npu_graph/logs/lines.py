@@ -161,6 +161,8 @@ def parse_line(raw: bytes, clock: Clock) -> LogLine:
     if names and not name.startswith(_NOT_A_RANK):
         rank = rank_of_name("_".join(names)) or rank
     line = _parse_format(data, at, clock)
+    if not at and line.text[:1] not in b"[E":  # nothing stands before it, and no error block in it
+        return line
     inner = line
     if line.form in ("vllm", "sglang", "python", "c10", "torch_npu") and line.text[:1] in b"[E":
         # A torch_npu or CANN error block inside a service's line: its own stamp and ids are the closer ones.

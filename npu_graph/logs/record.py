@@ -10,7 +10,7 @@ from npu_graph.diagnosis.error_lines import find_codes
 from npu_graph.diagnosis.reading import read_report
 from npu_graph.knowledge import Knowledge
 from npu_graph.logs import anomalies as judging
-from npu_graph.logs.anomalies import cadence
+from npu_graph.logs.anomalies import Cadence, cadence
 from npu_graph.logs.averages import median
 from npu_graph.logs.blind_spots import find_blind_spots
 from npu_graph.logs.context import attach_contexts
@@ -60,7 +60,8 @@ def analyse(
     failures = find_failures(partial, timeline)
     if rank:
         failures = _failures_of_rank(failures, {name for name, label in ranks.items() if label == rank})
-    found = judging.find_anomalies(timeline, processes, span[1], limits)
+    paces = [cadence(item) for item in timeline.replays]
+    found = judging.find_anomalies(timeline, processes, span[1], limits, paces)
     if failures.first is not None:
         attach_contexts(partial, [(failures.first.place, _own_time(failures.first))], host)
     record: dict[str, Any] = {
@@ -72,7 +73,7 @@ def analyse(
         "formats": _summed(segment.forms for _, segment in partial.sources()),
         "processes": [_process_record(name, *processes[name], timeline) for name in sorted(processes)],
         "captures": _capture_record(timeline, ranks),
-        "replays": _replay_record(timeline, ranks),
+        "replays": _replay_record(timeline, paces, ranks),
         "compiles": [{**point_record(item), "rank": ranks.get(item.process, "")} for item in timeline.compiles],
         "capture_phases": [{**point_record(item), "rank": ranks.get(item.process, "")} for item in timeline.totals],
         "updates": _update_record(timeline),
@@ -224,10 +225,9 @@ def _capture_record(timeline: Timeline, ranks: dict[str, str]) -> dict[str, Any]
     }
 
 
-def _replay_record(timeline: Timeline, ranks: dict[str, str]) -> dict[str, Any]:
+def _replay_record(timeline: Timeline, paces: Sequence[Cadence], ranks: dict[str, str]) -> dict[str, Any]:
     graphs: list[dict[str, Any]] = []
-    for item in timeline.replays:
-        pace = cadence(item)
+    for item, pace in zip(timeline.replays, paces):
         graphs.append(
             {
                 "process": item.process,
