@@ -16,6 +16,8 @@ STAGES = (
     *("performance", "env", "not_graph", "unknown", "-"),
 )
 
+_STAGES = frozenset(STAGES)
+
 # Families that the code below treats specially; the others are whatever the headings say.
 INTERNAL = "RT internal 0x07MMNNNN"
 HCCL = "HCCL"
@@ -223,7 +225,7 @@ class CodeBook:
         for number, line in enumerate(text.splitlines(), 1):
             if line.startswith("|"):
                 if family:
-                    self._read_row(line, family, f"{name}:{number}")
+                    self._read_row(line, family, name, number)
             elif line.startswith("## "):
                 heading = _HEADING.match(line.rstrip())
                 family = heading.group(1).strip() if heading else ""
@@ -234,18 +236,20 @@ class CodeBook:
                 if short:
                     self._abbreviations[short.group(1)] = short.group(2)
 
-    def _read_row(self, line: str, family: str, place: str) -> None:
+    def _read_row(self, line: str, family: str, name: str, number: int) -> None:
         if len(line) > MAX_ROW:
-            self.problems.append(f"{place}: row longer than {MAX_ROW} characters left out")
+            self.problems.append(f"{name}:{number}: row longer than {MAX_ROW} characters left out")
             return
         cells = split_row(line)
         if cells[0] == COLUMNS[0] or not cells[0].strip("-: "):
             return
         if len(cells) != len(COLUMNS):
-            self.problems.append(f"{place}: {len(cells)} cells, expected {len(COLUMNS)} ({' | '.join(COLUMNS)})")
+            self.problems.append(
+                f"{name}:{number}: {len(cells)} cells, expected {len(COLUMNS)} ({' | '.join(COLUMNS)})"
+            )
             return
-        if cells[4] not in STAGES:
-            self.problems.append(f"{place}: stage {cells[4][:40]!r} is not one of {', '.join(STAGES)}")
+        if cells[4] not in _STAGES:
+            self.problems.append(f"{name}:{number}: stage {cells[4][:40]!r} is not one of {', '.join(STAGES)}")
             return
         self._rows[family, cells[0].upper()] = CodeEntry._make([*cells, family])
 

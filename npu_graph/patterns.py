@@ -189,7 +189,7 @@ def load_patterns(folders: Iterable[Path]) -> PatternSet:
         if not path.is_file():
             continue
         try:
-            text = path.read_text(encoding="utf-8-sig")
+            text = path.read_bytes().decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             problems.append(Problem(str(path), 0, f"cannot be read: {type(error).__name__}"))
             continue
