@@ -62,24 +62,19 @@ class Replays:
         self._fresh = array("H")
         self._counted: list[tuple[array[int], array[int]]] = []
 
-    def buckets(self) -> dict[int, int]:
+    def buckets(self) -> Mapping[int, int]:
         """Return how many gaps lie in each bucket."""
-        self._add_up()
-        return dict(zip(*self._counted[0])) if self._counted else {}
+        total = Counter(dict(zip(*self._counted[0]))) if self._counted else Counter()
+        for codes, numbers in self._counted[1:]:
+            for code, number in zip(codes, numbers):
+                total[code] = total.get(code, 0) + number
+        total.update(self._fresh)
+        return total
 
     def settle(self) -> None:
         """Count what is many, so that whoever joins stretches need not."""
         if len(self._fresh) > _FRESH_FEW:
             self._count_fresh()
-
-    def _add_up(self) -> None:
-        self._count_fresh()
-        if len(self._counted) > 1:
-            total: dict[int, int] = {}
-            for codes, numbers in self._counted:
-                for code, number in zip(codes, numbers):
-                    total[code] = total.get(code, 0) + number
-            self._counted = [_part(total)]
 
     def _add_buckets(self, codes: array[int]) -> None:
         self._fresh.extend(codes)
@@ -94,7 +89,7 @@ class Replays:
     def _add_parts(self, parts: Sequence[tuple[array[int], array[int]]]) -> None:
         self._counted = [*self._counted, *parts]
         if len(self._counted) > _PARTS_MOST:
-            self._add_up()
+            self._counted, self._fresh = [_part(self.buckets())], array("H")
 
     def add(self, line: int, us: int | None) -> None:
         """Add one replay."""
@@ -151,7 +146,7 @@ class Replays:
         self.longest = sorted([*self.longest, *longest])[:KEPT_GAPS]
 
     def to_record(self) -> list[Any]:
-        buckets = [list(item) for item in self.buckets().items()]
+        buckets = [list(item) for item in sorted(self.buckets().items())]
         last = [0, self.last] if self.last is not None else None  # a line number was there, of which nobody asked
         return [self.count, self.unstamped, self.back, self.first, last, buckets, self.longest]
 
