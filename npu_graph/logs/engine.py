@@ -184,6 +184,8 @@ def scan_stretch(task: _Task) -> _Done:
     end = task.end if task.end is not None else max(source.size, task.start)
     segment = scanner.finish(end) if scanner is not None else Segment(task.start)
     segment.end = end
+    if task.start or task.end is not None:
+        segment.settle()
     return _Done(task, segment, info._replace(notes=tuple(sorted(reader.notes))), error)
 
 

@@ -19,12 +19,11 @@ Graph = Tuple[str, str, str]  # (pid, way of logging, graph)
 # `V1203 11:20:42`, the second of a stamp; `582991`, its microseconds.
 _SECOND_SIZE = 14
 _MICRO = (15, 21)
-_NO_TIME = -(1 << 62)
 # When a graph was replayed that never was; a longer gap than any between two stamps says so.
 _NEVER, _SINCE_EVER = -(1 << 62), 1 << 61
 NO_REPLAY, TO_READ = 0, -1
 # Gaps wait until there are this many, so that those of one graph are added in one go.
-_WAITING_MOST = 1 << 15
+_WAITING_MOST = 1 << 16
 _MAX_CACHED = 1 << 16
 
 
@@ -57,6 +56,7 @@ class ReplayLines:
         self._last = [_NEVER]
         self._floors = [-1]
         self._gaps = [array("f")]
+        self._appends: list[Callable[[float], None]] = [self._gaps[0].append]
         self._waiting = 0
         self._start_block()
 
@@ -137,12 +137,12 @@ class ReplayLines:
 
     def _count(self, numbers: list[int], times: list[int], where: list[int]) -> None:
         # A loop of few steps: quicker than sorting the replays by graph with C functions and reading them again.
-        last, floors, gaps = self._last, self._floors, self._gaps
+        last, floors, appends = self._last, self._floors, self._appends
         for number, us, index in zip(numbers, times, where):
             gap = us - last[number]
             last[number] = us
             if 0 <= gap <= floors[number]:
-                gaps[number].append(gap)
+                appends[number](gap)
             else:
                 self._count_unusual(number, gap, index + self._base, us)
 
@@ -176,12 +176,11 @@ class ReplayLines:
 
     def _read_times(self, lines: list[bytes]) -> list[int] | None:
         try:
-            times = list(
+            return list(
                 map(add, map(self._second, map(self._second_text, lines)), map(int, map(self._micro_text, lines)))
             )
         except ValueError:
             return None
-        return None if min(times) < 0 else times
 
     def _read_one_by_one(
         self, lines: list[bytes], numbers: list[int], where: list[int]
@@ -215,6 +214,7 @@ class ReplayLines:
             self._last.append(_NEVER if replays.last is None else replays.last)
             self._floors.append(replays.floor)
             self._gaps.append(array("f"))
+            self._appends.append(self._gaps[-1].append)
         return number
 
 
@@ -227,11 +227,12 @@ class _Seconds(Dict[bytes, int]):
 
     def __missing__(self, text: bytes) -> int:
         stamp = self._clock.glog(text[1:] + b".000000")
-        us = stamp.us if stamp is not None else _NO_TIME
+        if stamp is None:
+            raise ValueError(f"no time: {text!r}")
         if len(self) > _MAX_CACHED:
             self.clear()
-        self[text] = us
-        return us
+        self[text] = stamp.us
+        return stamp.us
 
 
 class _Tails(Dict[bytes, int]):

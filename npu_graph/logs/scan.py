@@ -280,9 +280,6 @@ class Scanner:
             if entry.count:
                 self._add_entry(entry)
         segment.replays = {name: found for name, found in segment.replays.items() if len(found) > 1 or found[0].count}
-        for stretches in segment.replays.values():
-            for replays in stretches:
-                replays.settle()
         segment.trim_clusters()
         segment.end = end
         return segment

@@ -166,6 +166,12 @@ class Segment:
         if line.rank and len(process.ranks) < MAX_NAMES:
             process.ranks.add(line.rank)
 
+    def settle(self) -> None:
+        """Do what can be done before the segment is joined to others: that is done in one process only."""
+        for stretches in self.replays.values():
+            for replays in stretches:
+                replays.settle()
+
     def append(self, other: Segment) -> None:
         """Append the segment that starts where this one ends."""
         shift = self.lines
