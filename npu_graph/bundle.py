@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,6 +46,8 @@ def project_root() -> Path:
 
 def is_writable(folder: Path) -> bool:
     """Say whether a file can really be made there (a permission bit is not enough on a read-only mount)."""
+    import tempfile  # of use to a few commands, and it doubles the start of the others
+
     try:
         with tempfile.TemporaryFile(dir=str(folder)):
             return True

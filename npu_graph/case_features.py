@@ -10,6 +10,7 @@ import re
 from typing import Dict, Iterable, NamedTuple
 
 from npu_graph.case_format import Case
+from npu_graph.expressions import compile_on_use
 
 Features = Dict[str, float]
 
@@ -64,32 +65,33 @@ _GENERIC_LINES = frozenset(
 )
 _GENERIC_CODES = _words("EE9999 EZ9999 ERR00100 ERR01100")
 
-_FRAME_LINE = re.compile(r'File "([^"]{1,400})", line \d+, in ([\w<>]{1,100})')
-_CODE = re.compile(
+_FRAME_LINE = compile_on_use(r'File "([^"]{1,400})", line \d+, in ([\w<>]{1,100})')
+_CODE = compile_on_use(
     r"(?<![0-9A-Za-z.])(1(?:0[07]|4[58]|61)\d{3}|2(?:0[07]|45)\d{3}|3(?:00|45|61)\d{3}|5(?:0[07]|45|61|74)\d{3}"
     r"|ERR\d{5}|E[A-Z0-9]\d{4}|0x0?7[0-9a-fA-F]{6})(?![0-9A-Za-z])"
 )
 # A bare number is a code where the line says so before it, or begins with it; elsewhere it may be an order's number.
-_CODE_MARK = re.compile(r"err|code|fail|exception|\bret|码|错|报|抛|失败|返回", re.I)
-_ERROR_MARK = re.compile(
+_CODE_MARK = compile_on_use(r"err|code|fail|exception|\bret|码|错|报|抛|失败|返回", re.I)
+_ERROR_MARK = compile_on_use(
     r"\b\w{0,60}(?:Error|Exception|Warning)\b ?:|error code|\bE[A-Z0-9]\d{4}\b|failed|Assert|ERR\d{5}|not support"
     r"|out of (?:range|memory)|失败|错误|报错",
 )
-_PATH = re.compile(r"(?:\b[A-Za-z]:)?(?:[\w.~+#-]{0,100}[/\\]){1,30}([\w.+-]{0,120})")
-_NUMBER = re.compile(r"0x[0-9a-fA-F]+|(?<![A-Za-z_0-9])\d+(?:[.:,-]\d+)*")
-_PLACEHOLDER = re.compile(r"\[[a-z]+(?:-[a-z]+)*-\d+\]")
+_PATH = compile_on_use(r"(?:\b[A-Za-z]:)?(?:[\w.~+#-]{0,100}[/\\]){1,30}([\w.+-]{0,120})")
+_NUMBER = compile_on_use(r"0x[0-9a-fA-F]+|(?<![A-Za-z_0-9])\d+(?:[.:,-]\d+)*")
+_NUMBERS = compile_on_use(r"(?<![\w)#])-#|#(?:[ :.,-]*#)+")
+_PLACEHOLDER = compile_on_use(r"\[[a-z]+(?:-[a-z]+)*-\d+\]")
 # What kubectl, docker and journald put in front of every line.
-_LOG_TIME = re.compile(
+_LOG_TIME = compile_on_use(
     r"^\s{0,8}(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\s(?:std(?:out|err) [FP] )?"
     r"|[A-Z][a-z]{2}\s{1,2}\d{1,2} \d\d:\d\d:\d\d \S{1,80} [\w./-]{1,60}(?:\[\d{1,8}\])?: )"
 )
-_LOG_PREFIX = re.compile(
+_LOG_PREFIX = compile_on_use(
     r"^(?:\s{0,8}>\s?)?(?:\([A-Za-z][\w ]{0,60}(?:pid=|ip=)?[^)\n]{0,60}\)\s{0,4})?"
     r"(?:\[(?:rank|tp|dp|pp|ep|pid: ?)?#?[\w# :,.-]{0,40}\]:?\s{0,4}){0,4}"
     r"(?:(?:error|warning|info|debug|critical|fatal)\s{1,4}#\s{1,4}(?:#\s{1,4})?)?(?:\[[^\]\n]{0,60}\]:?\s{0,4}){0,3}",
 )
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,60}")
-_CJK_RUN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]{2,200}")
+_WORD = compile_on_use(r"[A-Za-z_][A-Za-z0-9_]{2,60}")
+_CJK_RUN = compile_on_use(r"[\u3400-\u4dbf\u4e00-\u9fff]{2,200}")
 
 
 class CaseFeatures(NamedTuple):
@@ -159,17 +161,23 @@ def score(query: Features, case: CaseFeatures) -> float:
 
 def fold_line(line: str) -> str:
     """Return a line without what differs between two runs: prefix, numbers, addresses, folders; lower case."""
-    folded = _PLACEHOLDER.sub("#", _LOG_TIME.sub("", line, count=1))
-    folded = _NUMBER.sub("#", _PATH.sub(r"\1", folded))
-    folded = re.sub(r"(?<![\w)#])-#|#(?:[ :.,-]*#)+", "#", folded).lower()
-    folded = _LOG_PREFIX.sub("", folded, count=1)
+    # Each expression is tried only where a character stands that it needs: half of a report's cost is here.
+    folded = _LOG_TIME.sub("", line, count=1)
+    if "[" in folded:
+        folded = _PLACEHOLDER.sub("#", folded)
+    if "/" in folded or "\\" in folded:
+        folded = _PATH.sub(r"\1", folded)
+    folded = _NUMBER.sub("#", folded)
+    if "#" in folded:
+        folded = _NUMBERS.sub("#", folded)
+    folded = _LOG_PREFIX.sub("", folded.lower(), count=1)
     return " ".join(folded.split())
 
 
 def _add_line(features: Features, line: str) -> None:
     if not line.strip():
         return
-    frame = _FRAME_LINE.search(line)
+    frame = _FRAME_LINE.search(line) if 'File "' in line else None
     if frame:
         file = re.split(r"[/\\]", frame.group(1))[-1]
         generic = frame.group(2) in _GENERIC_FUNCTIONS
@@ -191,7 +199,7 @@ def _add_line(features: Features, line: str) -> None:
             _add(features, "w:" + word, GENERIC)
         else:
             _add(features, "w:" + word, IDENTIFIER if "_" in word or len(word) > 12 else WORD)
-    for run in _CJK_RUN.findall(line):
+    for run in () if line.isascii() else _CJK_RUN.findall(line):
         for start in range(len(run) - 1):
             _add(features, "z:" + run[start : start + 2], CJK)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from pathlib import Path
 
 from npu_graph.case_format import ID_FORM, Entry, Parsed, parse_cases
+from npu_graph.expressions import compile_on_use
 from npu_graph.patterns import Problem
 from npu_graph.plain_files import read_plain
 
@@ -18,8 +18,8 @@ MAX_HISTORY_BYTES = 256 * 1024 * 1024
 # The top of history.md: a table of counts, then the number of bytes that follow.
 TOP_BYTES = 16 * 1024
 # That number tells whether the body is as kb.py wrote it; if not, it is read before it is compiled again.
-COUNTS_END = re.compile(rb"<!-- end of counts; body (\d{1,12}) bytes -->\n")
-CASE_NAME = re.compile(rf"({ID_FORM})\.md")
+COUNTS_END = compile_on_use(rb"<!-- end of counts; body (\d{1,12}) bytes -->\n")
+CASE_NAME = compile_on_use(rf"({ID_FORM})\.md")
 
 
 def case_files(folder: Path, at_most: int | None = None) -> list[Path]:

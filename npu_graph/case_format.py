@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Sequence
 
+from npu_graph.expressions import compile_on_use
 from npu_graph.patterns import LAYERS, OWNERS, STAGES, Problem
 
 STATUSES = ("confirmed", "suspected", "retired")
@@ -104,10 +105,10 @@ class Parsed(NamedTuple):
 
 # --- cleaning -------------------------------------------------------------------------------------------------------
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+_ANSI = compile_on_use(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 # C0 and C1 controls, format and direction marks, tag characters and lone surrogates: a reader would not see them,
 # or would see something else than what stands there.
-_UNSEEN = re.compile(
+_UNSEEN = compile_on_use(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e01ef]"
 )
@@ -120,7 +121,7 @@ def clean_text(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"\\u{{{ord(found.group()):x}}}", text)
 
 
-_LEFT_OUT = re.compile(r"\[\.\.\. (\d{1,15}) bytes left out \.\.\.\]")
+_LEFT_OUT = compile_on_use(r"\[\.\.\. (\d{1,15}) bytes left out \.\.\.\]")
 
 
 def shorten(text: str, limit: int = MAX_SYMPTOM_BYTES) -> str:
@@ -177,11 +178,11 @@ def clean_case(case: Case) -> Case:
 
 _PUNCTUATION = r"!-/:-@\[-`{-~"
 # A backslash that would escape something, a tag or entity, a link or image: each gets a backslash before it.
-_INLINE = re.compile(rf"\\(?=[{_PUNCTUATION}]|$)|<|&(?=#?\w)|\](?=\()|(?<=!)\[")
-_ESCAPED = re.compile(rf"\\([{_PUNCTUATION}])")
+_INLINE = compile_on_use(rf"\\(?=[{_PUNCTUATION}]|$)|<|&(?=#?\w)|\](?=\()|(?<=!)\[")
+_ESCAPED = compile_on_use(rf"\\([{_PUNCTUATION}])")
 # At the start of a line these open a heading, quote, list, table, fence, rule or link definition.
-_OPENING = re.compile(r"^( *)([#>|=~+*`_\[-])")
-_NUMBERED = re.compile(r"^( *\d{1,9})([.)])")
+_OPENING = compile_on_use(r"^( *)([#>|=~+*`_\[-])")
+_NUMBERED = compile_on_use(r"^( *\d{1,9})([.)])")
 
 
 def escape_line(line: str, opening: bool) -> str:
@@ -229,9 +230,9 @@ def fence_for(text: str) -> str:
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
-_HEADING = re.compile(rf"## ({ID_FORM}) — (.{{1,1000}})")
-_FIELD_LINE = re.compile(r"- ([A-Z][A-Za-z ]{0,30}):(?: (.*))?")
-_FENCE_LINE = re.compile(r"(`{3,})[A-Za-z]{0,20}\s*")
+_HEADING = compile_on_use(rf"## ({ID_FORM}) — (.{{1,1000}})")
+_FIELD_LINE = compile_on_use(r"- ([A-Z][A-Za-z ]{0,30}):(?: (.*))?")
+_FENCE_LINE = compile_on_use(r"(`{3,})[A-Za-z]{0,20}\s*")
 
 
 def parse_cases(text: str, file: str) -> Parsed:
@@ -337,7 +338,7 @@ class _EntryReader:
         self.problems.append(Problem(self.file, self.index + 1, message))
 
 
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATE = compile_on_use(r"\d{4}-\d{2}-\d{2}")
 
 
 def case_faults(case: Case) -> list[str]:

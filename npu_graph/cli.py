@@ -8,7 +8,6 @@ import errno
 import io
 import os
 import sys
-import traceback
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Callable, NamedTuple, NoReturn, Sequence
@@ -107,8 +106,7 @@ def run(main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None 
         code = DONE
     except OSError as error:
         # Scripts turn those of inputs into CommandErrors: what is left is mostly an answer that cannot be written.
-        if os.environ.get(DEBUG_VARIABLE) == "1":
-            traceback.print_exc()
+        _print_trace_if_wanted()
         detail = one_line(f"{type(error).__name__}: {error}", 200)
         what = "the answer cannot be written" if error.errno in _CANNOT_WRITE else "internal error"
         _say(f"{name}: {what}: {detail} (set {DEBUG_VARIABLE}=1 for the traceback)")
@@ -116,12 +114,18 @@ def run(main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None 
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = INTERNAL
     except Exception as error:
-        if os.environ.get(DEBUG_VARIABLE) == "1":
-            traceback.print_exc()
+        _print_trace_if_wanted()
         detail = one_line(f"{type(error).__name__}: {error}", 200)
         _say(f"{name}: internal error: {detail} (set {DEBUG_VARIABLE}=1 for the traceback)")
         code = INTERNAL
     sys.exit(code)
+
+
+def _print_trace_if_wanted() -> None:
+    if os.environ.get(DEBUG_VARIABLE) == "1":
+        import traceback  # of no use to a run that ends well
+
+        traceback.print_exc()
 
 
 _CANNOT_WRITE = (errno.ENOSPC, errno.EBADF, errno.EDQUOT)

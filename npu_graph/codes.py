@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Iterable, NamedTuple
 
+from npu_graph.expressions import compile_on_use
 from npu_graph.plain_files import open_plain
 
 TABLE_NAME = "error-code-map.md"
@@ -14,6 +15,8 @@ STAGES = (
     *("capture", "replay", "memory", "update", "compile", "accuracy"),
     *("performance", "env", "not_graph", "unknown", "-"),
 )
+
+_STAGES = frozenset(STAGES)
 
 # Families that the code below treats specially; the others are whatever the headings say.
 INTERNAL = "RT internal 0x07MMNNNN"
@@ -29,27 +32,27 @@ MAX_SCANNED = 256 * 1024
 TEXT_HITS = 20
 
 _ECHO_MARK = "Often an echo: "
-_HEADING = re.compile(r"## (.+?)(?: — (.*))?$")
-_ABBREVIATION = re.compile(r"- `([A-Z]{2,5})` = `([^`]+)`$")
-_EXTERNAL = re.compile(r"; external (\d{6})$")
-_CELL_END = re.compile(r"(?<!\\)(?:\\\\)*\|")
+_HEADING = compile_on_use(r"## (.+?)(?: — (.*))?$")
+_ABBREVIATION = compile_on_use(r"- `([A-Z]{2,5})` = `([^`]+)`$")
+_EXTERNAL = compile_on_use(r"; external (\d{6})$")
+_CELL_END = compile_on_use(r"(?<!\\)(?:\\\\)*\|")
 
-_DECIMAL = re.compile(r"[0-9]{1,10}")
-_HEX = re.compile(r"0[xX][0-9a-fA-F]{1,8}")
+_DECIMAL = compile_on_use(r"[0-9]{1,10}")
+_HEX = compile_on_use(r"0[xX][0-9a-fA-F]{1,8}")
 # Without 0x only when it has both a digit and a letter: "1a213" is meant as hex, "107027" and "deadbeef" are not.
-_BARE_HEX = re.compile(r"(?=[0-9]*[a-fA-F])(?=[a-fA-F]*[0-9])[0-9a-fA-F]{5,8}")
-_LETTERED = re.compile(r"ERR[0-9]{5}|[EWI][0-9A-Z][0-9]{4}", re.IGNORECASE)
+_BARE_HEX = compile_on_use(r"(?=[0-9]*[a-fA-F])(?=[a-fA-F]*[0-9])[0-9a-fA-F]{5,8}")
+_LETTERED = compile_on_use(r"ERR[0-9]{5}|[EWI][0-9A-Z][0-9]{4}", re.IGNORECASE)
 # What may stand around a code that was copied out of a sentence.
 _EDGES = " \t\r\n.,:;!?\"'`()[]{}<>，。：；！？“”（）【】"
-_SEPARATORS = re.compile(r"[\s,;，；、]+")
+_SEPARATORS = compile_on_use(r"[\s,;，；、]+")
 
 # "error code is 7", "retCode=0x7020023", "runtime result = 507009": what follows is a code even when unlisted.
-_CUED = re.compile(
+_CUED = compile_on_use(
     r"(?:err(?:or)?[ _]?code|ret[ _]?code|return code|runtime result|返回码|错误码)(?: is)?[ \t]?[=:：]?[ \t]?[\[(]?"
     r"(0[xX][0-9a-fA-F]{1,8}|[0-9]{1,10})(?![0-9A-Za-z_])",
     re.IGNORECASE,
 )
-_BARE = re.compile(
+_BARE = compile_on_use(
     r"(?<![0-9A-Za-z_])(?:ERR[0-9]{5}|[EW][0-9A-Z][0-9]{4}|0[xX][0-9a-fA-F]{5,8}|[0-9]{6,10})(?![0-9A-Za-z_])"
 )
 
@@ -222,7 +225,7 @@ class CodeBook:
         for number, line in enumerate(text.splitlines(), 1):
             if line.startswith("|"):
                 if family:
-                    self._read_row(line, family, f"{name}:{number}")
+                    self._read_row(line, family, name, number)
             elif line.startswith("## "):
                 heading = _HEADING.match(line.rstrip())
                 family = heading.group(1).strip() if heading else ""
@@ -233,18 +236,20 @@ class CodeBook:
                 if short:
                     self._abbreviations[short.group(1)] = short.group(2)
 
-    def _read_row(self, line: str, family: str, place: str) -> None:
+    def _read_row(self, line: str, family: str, name: str, number: int) -> None:
         if len(line) > MAX_ROW:
-            self.problems.append(f"{place}: row longer than {MAX_ROW} characters left out")
+            self.problems.append(f"{name}:{number}: row longer than {MAX_ROW} characters left out")
             return
         cells = split_row(line)
         if cells[0] == COLUMNS[0] or not cells[0].strip("-: "):
             return
         if len(cells) != len(COLUMNS):
-            self.problems.append(f"{place}: {len(cells)} cells, expected {len(COLUMNS)} ({' | '.join(COLUMNS)})")
+            self.problems.append(
+                f"{name}:{number}: {len(cells)} cells, expected {len(COLUMNS)} ({' | '.join(COLUMNS)})"
+            )
             return
-        if cells[4] not in STAGES:
-            self.problems.append(f"{place}: stage {cells[4][:40]!r} is not one of {', '.join(STAGES)}")
+        if cells[4] not in _STAGES:
+            self.problems.append(f"{name}:{number}: stage {cells[4][:40]!r} is not one of {', '.join(STAGES)}")
             return
         self._rows[family, cells[0].upper()] = CodeEntry._make([*cells, family])
 
@@ -334,7 +339,7 @@ def split_row(line: str) -> list[str]:
     inner = line.strip()[1:]
     inner = inner[:-1] if inner.endswith("|") else inner
     if "\\" not in inner:
-        return [cell.strip() for cell in inner.split("|")]
+        return list(map(str.strip, inner.split("|")))
     cells, start = [], 0
     for end in _CELL_END.finditer(inner):
         cells.append(inner[start : end.end() - 1])

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
 
+from npu_graph.expressions import compile_on_use
 from npu_graph.plain_files import read_plain
 from npu_graph.source_map import Place, message_score
 
@@ -24,10 +25,10 @@ DEFINITION, VARIABLE = "def", "env"
 DEPRECATED = "deprecated"
 # What a text must hold for a framework's map to be read; vLLM-Ascend's stacks pass through vLLM.
 _MENTIONED = (
-    ("vllm-ascend", re.compile(r"vllm[-_ ]ascend", re.IGNORECASE)),
-    ("vllm", re.compile(r"\bvllm\b|EngineCore|vllm/", re.IGNORECASE)),
-    ("sglang", re.compile(r"\bsglang\b|sglang/|\bSGLANG_", re.IGNORECASE)),
-    ("xllm", re.compile(r"\bxllm\b|\bacl_graph_(?:executor_impl|persistent_param)\.cpp", re.IGNORECASE)),
+    ("vllm-ascend", compile_on_use(r"vllm[-_ ]ascend", re.IGNORECASE)),
+    ("vllm", compile_on_use(r"\bvllm\b|EngineCore|vllm/", re.IGNORECASE)),
+    ("sglang", compile_on_use(r"\bsglang\b|sglang/|\bSGLANG_", re.IGNORECASE)),
+    ("xllm", compile_on_use(r"\bxllm\b|\bacl_graph_(?:executor_impl|persistent_param)\.cpp", re.IGNORECASE)),
 )
 _VERSION = r"v?(\d\.\d{1,3}\.\d{1,3}(?:\.\d)?(?:[-.]?rc\d{1,3}|\.?post\d{1,3}|\.dev\d{1,8}){0,2})(?!\.?\d)"
 # Between a name and its version, on one line: `==`, `|`, columns of pip list, `版本：`, ` (main with v`.
@@ -38,12 +39,14 @@ _NAMES = {
     "sglang": r"\bsglang",
     "xllm": r"\bxllm",
 }
-_STATED = {name: re.compile(word + _BETWEEN + _VERSION, re.IGNORECASE) for name, word in _NAMES.items()}
+_STATED = {name: compile_on_use(word + _BETWEEN + _VERSION, re.IGNORECASE) for name, word in _NAMES.items()}
 # What is to be installed, or is asked for by another package, is not what ran.
-_NOT_RUN = re.compile(r"\b(?:pip3?|conda|uv)\b.{0,60}\b(?:install|add)\b|\brequires\b|\bFROM\b|>=|<=|fixed in|修复于")
-_EXCEPTION = re.compile(r"^(?:[A-Za-z_][\w.]{0,80}(?:Error|Exception|Warning): ?){1,3}")
-_NUMBERS = re.compile(r"\d+|[a-z]+")
-_PACKAGE = re.compile(r"(?:^|.*/)((?:vllm_ascend|vllm|sglang|xllm)/[\w./-]+\.(?:py|cpp|h))$")
+_NOT_RUN = compile_on_use(
+    r"\b(?:pip3?|conda|uv)\b.{0,60}\b(?:install|add)\b|\brequires\b|\bFROM\b|>=|<=|fixed in|修复于"
+)
+_EXCEPTION = compile_on_use(r"^(?:[A-Za-z_][\w.]{0,80}(?:Error|Exception|Warning): ?){1,3}")
+_NUMBERS = compile_on_use(r"\d+|[a-z]+")
+_PACKAGE = compile_on_use(r"(?:^|.*/)((?:vllm_ascend|vllm|sglang|xllm)/[\w./-]+\.(?:py|cpp|h))$")
 # A pre-release stands before its release, a post-release behind it.
 _ORDER = {"dev": -4, "a": -3, "alpha": -3, "b": -2, "beta": -2, "rc": -1, "post": 1}
 

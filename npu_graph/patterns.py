@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
 
+from npu_graph.expressions import compile_on_use
 from npu_graph.regex_safety import needed_literals, regex_problem
 
 PATTERN_FILE = "known-patterns.md"
@@ -54,9 +55,9 @@ CHINESE_FIELDS = ("Cause (zh)", "Trigger (zh)", "Fix now (zh)", "Fix for good (z
 # `hint` lines are symptom words: they suggest a pattern, never establish it.
 SIGNATURE_KEYS = ("any", "all", "not", "hint", "confirm", "confirm (zh)", "frame")
 
-ID_FORM = re.compile(r"P-(?:CAP|REP|MEM|UPD|CMP|ACC|PERF|ENV|HANG)-\d{3}")
-_HEADING = re.compile(r"### (\S+) — (.{1,200})")
-_FIELD = re.compile(r"- ([A-Z][A-Za-z ]{0,20}(?: \(zh\))?): ?(.*)")
+ID_FORM = compile_on_use(r"P-(?:CAP|REP|MEM|UPD|CMP|ACC|PERF|ENV|HANG)-\d{3}")
+_HEADING = compile_on_use(r"### (\S+) — (.{1,200})")
+_FIELD = compile_on_use(r"- ([A-Z][A-Za-z ]{0,20}(?: \(zh\))?): ?(.*)")
 
 # Scores. A text signature on the first cause establishes a pattern; elsewhere in the report it only suggests it.
 SCORE_ESTABLISHED = 0.9
@@ -75,7 +76,7 @@ MAX_QUESTIONS = 4
 # In the title of a pattern that says no more than what is wrong.
 OPEN_CAUSE = "cause not established"
 # A line that quotes an error text and does not report one: a manual, a denial, a commit, a passed test, a comment.
-_QUOTED = re.compile(
+_QUOTED = compile_on_use(
     r"\b(?:faq|docs?|documentation|manual|readme|wiki|guide|changelog|release notes?) (?:says?|states?|mentions?|:)"
     r"|\bdocs?:|\b(?:do|does|did|is|was) ?n[o']t (?:see|get|saw|hit|the)|\bgit log\b|\bfix(?:es|ed)?: "
     r"|\bpassed\b|expected (?:message|error)"
@@ -84,7 +85,7 @@ _QUOTED = re.compile(
 
 
 # Words of a question: Latin words, numbers and ids, and pairs of Chinese characters.
-_TERM = re.compile(r"[a-z0-9_][a-z0-9_.-]+|[\u4e00-\u9fff]{2}")
+_TERM = compile_on_use(r"[a-z0-9_][a-z0-9_.-]+|[\u4e00-\u9fff]{2}")
 _COMMON_TERMS = frozenset(
     ("the", "and", "for", "with", "not", "from", "what", "how", "why", "does")
     + ("error", "code", "is", "in", "on", "of", "to", "npu", "graph")
@@ -190,7 +191,7 @@ def load_patterns(folders: Iterable[Path]) -> PatternSet:
         if not path.is_file():
             continue
         try:
-            text = path.read_text(encoding="utf-8-sig")
+            text = path.read_bytes().decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             problems.append(Problem(str(path), 0, f"cannot be read: {type(error).__name__}"))
             continue
@@ -259,6 +260,7 @@ def match_patterns(
     primary: str,
     echoes: str,
     frame: Evidence | None = None,
+    with_candidates: bool = True,
 ) -> list[Match]:
     """Score every pattern against a report, best first.
 
@@ -269,6 +271,7 @@ def match_patterns(
         primary: the text of the first cause: a signature found there counts most.
         echoes: the lines set aside as consequences: a signature found only there counts least.
         frame: the first cause's frame that raised, None when it has none.
+        with_candidates: also return patterns that symptom words alone suggest.
     """
     lowered, lowered_primary = lower(text), lower(primary)
     echo_lines = {line for line in lower(echoes).split("\n") if line.strip()}
@@ -278,7 +281,7 @@ def match_patterns(
     for pattern in patterns:
         if not all(re.search(item, at, re.ASCII) for item in pattern.signature.frame):
             continue
-        match = _match_one(pattern, searcher, lowered_primary, echo_lines)
+        match = _match_one(pattern, searcher, lowered_primary, echo_lines, with_candidates)
         if match is not None:
             shown = [frame, *match.evidence] if frame is not None and pattern.signature.frame else match.evidence
             matches.append(match._replace(evidence=sorted(shown)[:MAX_EVIDENCE]))
@@ -351,7 +354,9 @@ class _Searcher:
         return first
 
 
-def _match_one(pattern: Pattern, searcher: _Searcher, primary: str, echo_lines: set[str]) -> Match | None:
+def _match_one(
+    pattern: Pattern, searcher: _Searcher, primary: str, echo_lines: set[str], with_candidates: bool
+) -> Match | None:
     signature = pattern.signature
     hits = [hit for hit in map(searcher.find, signature.any) if hit]
     needed = [searcher.find(expression) for expression in signature.all]
@@ -359,7 +364,7 @@ def _match_one(pattern: Pattern, searcher: _Searcher, primary: str, echo_lines: 
     established = all_met and (bool(hits) if signature.any else bool(signature.all))
     hints: list[tuple[int, str, str]] = []
     if not established:
-        if not signature.hint:
+        if not signature.hint or not with_candidates:
             return None
         hints = [hit for hit in map(searcher.find, signature.hint) if hit]
         if not hints:
@@ -393,15 +398,15 @@ def _entries(text: str) -> list[tuple[int, list[str]]]:
     """Split into (line number, lines) per `### ` heading; a heading inside a fence does not count."""
     entries: list[tuple[int, list[str]]] = []
     fenced = False
+    kept: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("```"):
             fenced = not fenced
-        if line.startswith("### ") and not fenced:
-            entries.append((number, [line]))
-        elif line.startswith(("# ", "## ")) and not fenced:
-            entries.append((number, []))
-        elif entries and entries[-1][1]:
-            entries[-1][1].append(line)
+        if line.startswith("#") and not fenced and line.startswith(("# ", "## ", "### ")):
+            kept = [line] if line.startswith("### ") else []
+            entries.append((number, kept))
+        elif kept:
+            kept.append(line)
     return [(number, lines) for number, lines in entries if lines]
 
 
@@ -422,6 +427,8 @@ def _parse_entry(identity: str, title: str, lines: list[str], start: int, file: 
                 signature[key].append(value.strip())
             elif line.strip():
                 problems.append(Problem(file, number, f"{identity}: not a signature line: {line[:60]!r}"))
+        elif line.startswith("  ") and name:
+            fields[name] = f"{fields[name]} {line.strip()}".strip()
         else:
             field = _FIELD.fullmatch(line)
             if field:
@@ -429,8 +436,6 @@ def _parse_entry(identity: str, title: str, lines: list[str], start: int, file: 
                 if name not in FIELDS and name not in CHINESE_FIELDS:
                     problems.append(Problem(file, number, f"{identity}: unknown field {name!r}"))
                 fields[name] = field.group(2).strip()
-            elif line.startswith("  ") and name:
-                fields[name] = f"{fields[name]} {line.strip()}".strip()
             elif line.strip():
                 problems.append(Problem(file, number, f"{identity}: unexpected line: {line[:60]!r}"))
     built = Signature(*(tuple(signature[key]) for key in SIGNATURE_KEYS))

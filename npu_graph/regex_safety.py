@@ -15,8 +15,6 @@ _sre: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) 
 MAX_BOUND = 400
 MAX_LENGTH = 300
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
-# Escapes that stand for a set of characters, so they end a literal run.
-_SET_ESCAPES = set("dDsSwWbBAZ0123456789")
 
 
 def regex_problem(expression: str) -> str | None:
@@ -89,6 +87,14 @@ def _has_upper_literal(expression: str) -> bool:
     return False
 
 
+# The parts of an expression: ordinary text, an escape, a set, what opens, closes, divides or repeats, and the rest.
+_PART = re.compile(
+    r"(?P<text>[^\\\[()|?*{.^$+]+)|\\(?:x..|u....|U.{8}|(?P<escaped>.))|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\]?)"
+    r"|(?P<open>\()|(?P<close>\))|(?P<branch>\|)|(?P<repeat>[?*]|\{[^}]*\}?)|.",
+    re.DOTALL,
+)
+
+
 # A few hundred expressions are asked for again at every report that one process diagnoses.
 @functools.lru_cache(maxsize=4096)
 def needed_literals(expression: str) -> tuple[str, ...]:
@@ -96,48 +102,25 @@ def needed_literals(expression: str) -> tuple[str, ...]:
 
     Used to skip an expression without compiling it. Errs towards ().
     """
-    branches: list[list[str]] = [[""]]
+    runs = [""]
+    branches = [runs]
     depth = 0
-    index = 0
-    while index < len(expression):
-        runs = branches[-1]
-        character = expression[index]
-        literal = ""
-        if character == "\\" and index + 1 < len(expression):
-            index += 1
-            literal = "" if expression[index] in _SET_ESCAPES else expression[index]
-            if literal and literal.isalpha():
-                literal = ""  # \n, \t and the like
-        elif character == "[":
-            index = _skip_set(expression, index)
-        elif character == "(":
+    for part in _PART.finditer(expression):
+        kind = part.lastgroup
+        if kind == "text" or (kind == "escaped" and not part.group(kind).isalnum()):
+            if depth == 0:
+                runs[-1] += part.group(kind)
+            continue
+        if kind == "repeat":
+            runs[-1] = runs[-1][:-1]  # what is repeated may be absent
+        elif kind == "open":
             depth += 1
-        elif character == ")":
+        elif kind == "close":
             depth -= 1
-        elif character == "|" and depth == 0:
-            branches.append([""])
-        elif character in "?*{":
-            runs[-1] = runs[-1][:-1]
-            if character == "{":
-                index = expression.find("}", index) if "}" in expression[index:] else len(expression)
-        elif character not in ".^$+|":
-            literal = character
-        if literal and depth == 0:
-            runs[-1] += literal
-        elif runs[-1]:
+        elif kind == "branch" and depth == 0:
+            runs = [""]
+            branches.append(runs)
+        if runs[-1]:
             runs.append("")
-        index += 1
-    longest = tuple(max(runs, key=len) for runs in branches)
+    longest = tuple(max(found, key=len) for found in branches)
     return longest if all(longest) else ()
-
-
-def _skip_set(expression: str, start: int) -> int:
-    """Return the index of the bracket that closes the set opened at `start`."""
-    index = start + 1
-    if expression[index : index + 1] == "^":
-        index += 1
-    if expression[index : index + 1] == "]":
-        index += 1
-    while index < len(expression) and expression[index] != "]":
-        index += 2 if expression[index] == "\\" else 1
-    return index

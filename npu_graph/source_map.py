@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Dict, Iterable, NamedTuple, Sequence, Tuple
 
+from npu_graph.expressions import compile_on_use
 from npu_graph.plain_files import open_plain
 
 MAP_NAME = "source-map.tsv"
@@ -316,14 +317,14 @@ def infer_release(pairs: Iterable[tuple[str, int]], source_map: SourceMap, pytor
 
 # --- reading places ----------------------------------------------------------------------------------------------
 
-_AT = re.compile(r"(\.(?:cpp|cc|h|ts|py))\"?(?::|\", line |, line | line |\":)(\d{1,6})(?!\d)")
-_FILE_BEFORE = re.compile(r"[\w./\\~+-]{1,240}$")
-_NAME_BEFORE = re.compile(r"([A-Za-z_~][\w:~]{0,80}?(?:\(\))?|operator\(\)):\"?$")
-_FROM_BEFORE = re.compile(r"raised from ([A-Za-z_~][\w:~]{0,80}(?:\(\))?) at \"?$")
-_NAME_AFTER = re.compile(r"[\])\",:]{0,3} {0,3}(?:in |function )?\(?([A-Za-z_<~][\w:~<>]{0,80}(?:\(\))?)")
-_WARNED_IN = re.compile(r"\(function ([A-Za-z_~][\w:~]{0,80}(?:\(\))?)\)")
-_CALL_AFTER = re.compile(r"(?:(?:NPU|OPS|HCCL) function error|NPU warning): ?([\w:]{1,120}\()")
-_EXCEPTION = re.compile(r"^(?:[A-Za-z_][\w.]{0,80}(?:Error|Exception|Warning): ?){1,3}")
+_AT = compile_on_use(r"(\.(?:cpp|cc|h|ts|py))\"?(?::|\", line |, line | line |\":)(\d{1,6})(?!\d)")
+_FILE_BEFORE = compile_on_use(r"[\w./\\~+-]{1,240}$")
+_NAME_BEFORE = compile_on_use(r"([A-Za-z_~][\w:~]{0,80}?(?:\(\))?|operator\(\)):\"?$")
+_FROM_BEFORE = compile_on_use(r"raised from ([A-Za-z_~][\w:~]{0,80}(?:\(\))?) at \"?$")
+_NAME_AFTER = compile_on_use(r"[\])\",:]{0,3} {0,3}(?:in |function )?\(?([A-Za-z_<~][\w:~<>]{0,80}(?:\(\))?)")
+_WARNED_IN = compile_on_use(r"\(function ([A-Za-z_~][\w:~]{0,80}(?:\(\))?)\)")
+_CALL_AFTER = compile_on_use(r"(?:(?:NPU|OPS|HCCL) function error|NPU warning): ?([\w:]{1,120}\()")
+_EXCEPTION = compile_on_use(r"^(?:[A-Za-z_][\w.]{0,80}(?:Error|Exception|Warning): ?){1,3}")
 # What may follow a line number without being the function's name.
 _NOT_NAMES = frozenset(["Warning", "NPU", "OPS", "HCCL", "please", "in", "at", "function", "error", "most", "recent"])
 

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Sequence
 
 from npu_graph.diagnosis.error_lines import CallSite
 from npu_graph.diagnosis.first_cause import Failure
 from npu_graph.diagnosis.framework_places import Reading, is_explained, version_of
+from npu_graph.expressions import compile_on_use
 from npu_graph.patterns import Pattern
 from npu_graph.source_map import LOST_NAME, Match, Place, Release, SourceMap
 
 MAX_ANCHORS = 6
 _REPOSITORIES = (
-    (re.compile(r"torch_npu/(?:csrc/aten/ops|op_plugin)/"), "Ascend/op-plugin"),
-    (re.compile(r"torch_npu/dynamo/torchair|torchair/"), "Ascend/torchair"),
-    (re.compile(r"torch_npu/"), "Ascend/pytorch"),
-    (re.compile(r"vllm_ascend/"), "vllm-project/vllm-ascend"),
-    (re.compile(r"vllm/"), "vllm-project/vllm"),
-    (re.compile(r"sglang/"), "sgl-project/sglang"),
-    (re.compile(r"xllm/core/"), "xLLM-AI/xllm"),
-    (re.compile(r"(?:^|/)torch/"), "pytorch/pytorch"),
+    (compile_on_use(r"torch_npu/(?:csrc/aten/ops|op_plugin)/"), "Ascend/op-plugin"),
+    (compile_on_use(r"torch_npu/dynamo/torchair|torchair/"), "Ascend/torchair"),
+    (compile_on_use(r"torch_npu/"), "Ascend/pytorch"),
+    (compile_on_use(r"vllm_ascend/"), "vllm-project/vllm-ascend"),
+    (compile_on_use(r"vllm/"), "vllm-project/vllm"),
+    (compile_on_use(r"sglang/"), "sgl-project/sglang"),
+    (compile_on_use(r"xllm/core/"), "xLLM-AI/xllm"),
+    (compile_on_use(r"(?:^|/)torch/"), "pytorch/pytorch"),
 )
 # `Ascend/pytorch@v2.12.0 torch_npu/csrc/core/npu/NPUGraph.cpp NPUGraph::capture_begin`
-_SOURCE = re.compile(r"([\w.-]+/[\w.-]+)@(\S+) (\S+\.\w{1,5})(?::(\d+)\S*)?(?: (\S.*))?")
-_KNOWN_ROOT = re.compile(r"(?:torch_npu|vllm_ascend|vllm|sglang|torch)/(?:[\w.-]+/)*[\w.-]+$")
+_SOURCE = compile_on_use(r"([\w.-]+/[\w.-]+)@(\S+) (\S+\.\w{1,5})(?::(\d+)\S*)?(?: (\S.*))?")
+_KNOWN_ROOT = compile_on_use(r"(?:torch_npu|vllm_ascend|vllm|sglang|torch)/(?:[\w.-]+/)*[\w.-]+$")
 
 
 def find_anchors(

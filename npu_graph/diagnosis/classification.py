@@ -8,6 +8,7 @@ from typing import NamedTuple, Sequence
 from npu_graph.diagnosis.first_cause import Failure
 from npu_graph.diagnosis.reading import Line
 from npu_graph.diagnosis.tracebacks import Frame
+from npu_graph.expressions import compile_on_use
 from npu_graph.patterns import Evidence, Pattern
 
 PHASES = {
@@ -41,11 +42,11 @@ class Finding(NamedTuple):
 
 
 def _clues(*rows: tuple[str, int, str]) -> tuple[Clue, ...]:
-    return tuple(Clue(value, weight, re.compile(expression, re.ASCII)) for value, weight, expression in rows)
+    return tuple(Clue(value, weight, compile_on_use(expression, re.ASCII)) for value, weight, expression in rows)
 
 
 # Sentences that a library prints with every error of a kind: their words describe no report.
-_BOILERPLATE = re.compile(
+_BOILERPLATE = compile_on_use(
     r"Possible Cause|Solution:|might run on corrupted|check the reason for the rank|too slow\b.{0,40}cluster|cluster is too slow"
 )
 # A clue in the first cause counts this many times as much as one elsewhere.
@@ -91,20 +92,20 @@ _STAGE_CLUES = _clues(
 )  # fmt: skip
 
 # The reporter ruled graph mode out: a mention of running without it, in a sentence that says it fails there too.
-_WITHOUT_GRAPH = re.compile(
+_WITHOUT_GRAPH = compile_on_use(
     r"(?<!with and )without (?:an? )?npu ?graph|not (?:related to|caused by) (?:acl|npu)?graph|\bno graphs?,"
     r"|(?:fails|hangs|wrong|garbled|same error|problems?|also) (?:too )?(?:in|with|on|under) (?:eager|--enforce-eager|--disable-cuda-graph)"
     r"|eager(?: mode)? (?:fails|hangs|also|too|has the same)|与图模式无关|(?:没有?|未)(?:用|使用|开启?)(?:过)?图|eager.{0,6}(?:也|同样)"
 )
-_FAILS_THERE = re.compile(
+_FAILS_THERE = compile_on_use(
     r"fail|hang|wrong|garbled|same|error|crash|problem|also|too\b|\bnot (?:related|caused)|abort|slow|happen|occur|remain|still|persist|也|同样|报错|失败|复现|问题|无关|卡"
 )
 # "It works without npugraph" is the commonest sentence of a report about graph mode: it must not rule graph mode out.
-_RUNS_THERE = re.compile(
+_RUNS_THERE = compile_on_use(
     r"\bworks?\b|worked|\bfine\b|\bok(?:ay)?\b|normal|\bcorrect|\bpass(?:es|ed)?\b|succe|runs? (?:well|through)|does(?:n't| not)|did(?:n't| not)|disappear"
     r"|not reproduc|\bgone\b|no (?:errors?|problems?)\b|正常|没问题|没有问题|没有?事|对的|(?<!不)正确|可以|通过|不报|不会|不再|不卡|消失|没有?(?:报错|出现|复现)|跑通|[?？]"
 )
-_SENTENCE_END = re.compile(r"[.!。！；;\n](?=\s|$|[^\x00-\x7f])|\n")
+_SENTENCE_END = compile_on_use(r"[.!。！；;\n](?=\s|$|[^\x00-\x7f])|\n")
 _SENTENCE_SPAN = 200
 
 
@@ -133,45 +134,45 @@ def _ruled_out_at(text: str) -> re.Match[str] | None:
 # Reasons to say that graph mode plays no part, each with what it means.
 _NOT_GRAPH = (
     # The failing command itself switches graph mode off.
-    re.compile(
+    compile_on_use(
         r"(?:vllm (?:serve|bench)|api_server|launch_server) [^\n]{0,600}--(?:enforce-eager|disable-cuda-graph)\b|,\s?enforce_eager=true,"
     ),
     # A single operator that does not compile; GE calls that "build graph" although no user graph is involved.
-    re.compile(
+    compile_on_use(
         r"compile operator failed|failed to compile op\b|failure_to_compile_op|compiler normal mode op compiler|build graph failed, graph id|\[subgraphopt\]"
     ),
     # The framework announces that it lowered the graph mode: expected behaviour.
-    re.compile(r"is not supported with \w{3,60} backend.{0,120}setting cudagraph_mode"),
+    compile_on_use(r"is not supported with \w{3,60} backend.{0,120}setting cudagraph_mode"),
     # A process that used the device before it forked.
-    re.compile(r"cannot re-initialize npu in forked subprocess"),
+    compile_on_use(r"cannot re-initialize npu in forked subprocess"),
 )
 # The same for the first cause alone: what would be noise elsewhere in a log.
 _NOT_GRAPH_FIRST = (
     # A name that Python itself cannot resolve: a slip in the code, whichever mode runs it.
-    re.compile(r"^(?:unboundlocalerror|nameerror|syntaxerror|indentationerror): "),
+    compile_on_use(r"^(?:unboundlocalerror|nameerror|syntaxerror|indentationerror): "),
     # A library or module that does not load fails before any graph is made.
-    re.compile(
+    compile_on_use(
         r"^(?:importerror|modulenotfounderror): |^oserror: .{0,300}(?:undefined symbol|cannot open shared object)"
     ),
     # The framework asks torch_npu for an operator of another version.
-    re.compile(r"^attributeerror: module 'torch_npu' has no attribute"),
+    compile_on_use(r"^attributeerror: module 'torch_npu' has no attribute"),
 )
 # A compile through torchair is the user's graph, even where a single operator fails in it.
-_COMPILED_BY_USER = re.compile(r"dynamo/torchair|torchair/core|npugraph_ex")
+_COMPILED_BY_USER = compile_on_use(r"dynamo/torchair|torchair/core|npugraph_ex")
 # Words that only a report about graph mode contains.
-GRAPH_WORDS = re.compile(
+GRAPH_WORDS = compile_on_use(
     r"npu_?graph|acl_? ?graph|torch[._]npu\.?\w*\.graph\b|graph mode|full[- ]?graph|(?:full|decode|xlite|cuda|npu)[- ]?(?:full |decode )?[- ]?_?graph"
     r"|\bcaptur(?:e|ing|ed)_?(?:begin|end|stream|mode|sizes?)|cudagraph|capture_sizes|npu/graphs\.py|_graph_tree\.py|graph_runner|\.replay\(\)"
     r"|torchair|aclmdlri|full_?decode_?only|piecewise|graph_task_|graph_params|make_graphed|图模式|入图|开图|关图|reduce-overhead|enforce[-_]eager",
     re.ASCII,
 )
 # Words that only a report about an Ascend device contains.
-NPU_WORDS = re.compile(
+NPU_WORDS = compile_on_use(
     r"\bnpus?\b|ascend|torch_npu|\bcann\b|\bacl(?:nn|rt|op)?\b|aclnn|hccl|\berr\d{5}\b|\be[a-z1-9]9999\b|\b(?:107|207|507)0\d\d\b|910b|310p|昇腾",
     re.ASCII,
 )
 # Words of another vendor's device.
-_OTHER_DEVICE = re.compile(
+_OTHER_DEVICE = compile_on_use(
     r"\bcuda error|cuda out of memory|\bnccl\b.{0,200}watchdog|nvidia|\brocm\b|mindspore|graph_mode\."
 )
 
@@ -184,13 +185,13 @@ _LAYER_CLUES = _clues(
     ("L1", 3, r"torch\._dynamo|torch\._inductor|torch/_dynamo/|torch/_inductor/|torchdynamo"),
 )  # fmt: skip
 
-_FRAMEWORK_PATH = re.compile(
+_FRAMEWORK_PATH = compile_on_use(
     r"vllm|sglang|sgl_|xllm|/verl/|speculators|mindie|transformers/|lmdeploy|dlinfer|hardware_backend/npu|graph_runner|/srt/|model_executor/"
 )
-_OWN_SCRIPT = re.compile(r"\bimport torch_npu\b|torch[._]npu\.(?:npu\.)?(?:NPUGraph|graph)\(|__main__")
-_LIBRARY_PATH = re.compile(r"site-packages|dist-packages|/lib/python3|torch_npu/|/torch/|<frozen|<string>")
+_OWN_SCRIPT = compile_on_use(r"\bimport torch_npu\b|torch[._]npu\.(?:npu\.)?(?:NPUGraph|graph)\(|__main__")
+_LIBRARY_PATH = compile_on_use(r"site-packages|dist-packages|/lib/python3|torch_npu/|/torch/|<frozen|<string>")
 # Words that only a serving framework's report contains; its author can change options, not that code.
-_SERVING_WORDS = re.compile(
+_SERVING_WORDS = compile_on_use(
     r"vllm|sglang|\bxllm\b|\bverl\b|ggml|llama\.cpp|speculators|\bmtp\b|eagle ?3|eplb|npumodelrunner|multiproc_executor|lmdeploy|dlinfer|kv[ -]?cache|prefill|decode|cudagraph|cuda-graph|acl ?graph|full[- ]?graph|xlite|\bdp rank|data.parallel"
     r"|tensor.parallel|speculative|max-model-len|tpot|torchair_graph|npugraph_ex together|block table|deepseek|qwen|llama|\bglm",
     re.ASCII,
@@ -220,10 +221,10 @@ def decide_stage(lines: Sequence[Line], primary: Failure | None, pattern: Patter
 
 
 # Parts of a serving framework that run before or after the model, where no graph is at work.
-_NO_GRAPH_PARTS = re.compile(r"/vllm/v1/core/|/vllm/distributed/kv_transfer/|/vllm_ascend/distributed/kv_transfer/")
-_GRAPH_FRAME = re.compile(r"graphs?\.py|graph_runner|_dummy_run|capture|aclgraph|acl_graph")
+_NO_GRAPH_PARTS = compile_on_use(r"/vllm/v1/core/|/vllm/distributed/kv_transfer/|/vllm_ascend/distributed/kv_transfer/")
+_GRAPH_FRAME = compile_on_use(r"graphs?\.py|graph_runner|_dummy_run|capture|aclgraph|acl_graph")
 # Eager works, or the fault is said to come with graph mode only.
-_ONLY_WITH_GRAPH = re.compile(
+_ONLY_WITH_GRAPH = compile_on_use(
     r"eager.{0,60}(?:pass|fine|works?\b|\bok\b|正常|通过|没问题|不报错)|(?:pass|fine|works?\b|\bok\b|正常).{0,40}eager"
     r"|(?:only|just|仅|只(?:有|在)).{0,30}(?:graph|图模式)|(?:without|disabl\w{0,3}|关(?:闭|掉)?|不开).{0,20}(?:graph|图)"
     r"|in graph mode|图模式下|during (?:graph )?capture|at capture|捕获时"
@@ -245,7 +246,7 @@ def _outside_graph_mode(text: str, lines: Sequence[Line], primary: Failure | Non
     ruled_out = _ruled_out_at(text)
     own = f"{primary.type}: {primary.text}".lower() if primary is not None else ""
     if ruled_out is not None and not (_COMPILED_BY_USER.search(text) or is_about_graph(own)):
-        return Finding("not_graph", 0.6, _lines_with(re.compile(re.escape(ruled_out.group())), lines))
+        return Finding("not_graph", 0.6, _lines_with(compile_on_use(re.escape(ruled_out.group())), lines))
     for expression in _NOT_GRAPH:
         if expression.search(text) and not _COMPILED_BY_USER.search(text):
             return Finding("not_graph", 0.6, _lines_with(expression, lines))
@@ -316,38 +317,40 @@ def decide_owner(text: str, primary: Failure | None, pattern: Pattern | None, la
 
 
 # A pattern whose own text says that its cause is open names an owner with less confidence.
-_UNPROVEN = re.compile(r"not established|not proven|unproven|likely, not")
+_UNPROVEN = compile_on_use(r"not established|not proven|unproven|likely, not")
 _PATTERN_OWNER, _UNPROVEN_OWNER = 0.85, 0.5
 
 # For a failure without a pattern: the words of the first cause that name an owner by themselves.
 _OWNER_WORDS = (
-    ("hccl", re.compile(r"hccl function error|\bei\d{4}\b|hcclcomm|hccl_op_expansion_mode")),
-    ("op_plugin", re.compile(r"compile operator failed|failed to compile op\b|build graph failed|subgraphopt|ops function error")),
-    ("environment", re.compile(r"module 'torch_npu' has no attribute")),
-    ("environment", re.compile(r"undefined symbol|cannot open shared object|no module named|failed to find function|enoent|version .{0,30}not match")),
-    ("driver", re.compile(r"\b50705[3-7]\b|\bhbm\b|\becc\b|\b507899\b")),
+    ("hccl", compile_on_use(r"hccl function error|\bei\d{4}\b|hcclcomm|hccl_op_expansion_mode")),
+    ("op_plugin", compile_on_use(r"compile operator failed|failed to compile op\b|build graph failed|subgraphopt|ops function error")),
+    ("environment", compile_on_use(r"module 'torch_npu' has no attribute")),
+    ("environment", compile_on_use(r"undefined symbol|cannot open shared object|no module named|failed to find function|enoent|version .{0,30}not match")),
+    ("driver", compile_on_use(r"\b50705[3-7]\b|\bhbm\b|\becc\b|\b507899\b")),
 )  # fmt: skip
 
 
-_OF_TORCH_COMPILE = re.compile(r"torch\._dynamo|torch\._inductor|internaltorchdynamoerror")
+_OF_TORCH_COMPILE = compile_on_use(r"torch\._dynamo|torch\._inductor|internaltorchdynamoerror")
 
 # Parts of torch_npu that no user's argument reaches directly: an exception raised there is theirs to mend.
 _INTERNALS = (
-    ("op_plugin", re.compile(r"torch_npu/op_plugin/meta/")),
+    ("op_plugin", compile_on_use(r"torch_npu/op_plugin/meta/")),
     (
         "npugraph_ex",
-        re.compile(
+        compile_on_use(
             r"torch_npu/dynamo/(?:npugraph_ex|torchair)/(?:_acl_concrete_graph|_utils|core|_ge_concrete_graph)/"
         ),
     ),
-    ("torch_npu", re.compile(r"torch_npu/_inductor/")),
+    ("torch_npu", compile_on_use(r"torch_npu/_inductor/")),
 )
 # Frames that only pass a call on, or hold a check's helper: the one before them decides.
-_PASSES_ON = re.compile(r"/torch/(?!_npu)|/lib/python3\.\d{1,2}/(?!site-packages|dist-packages)|<frozen|<string>")
-_HELPS = re.compile(r"/torch/__init__\.py$|/lib/python3\.\d{1,2}/(?!site-packages|dist-packages)|<frozen|<string>")
+_PASSES_ON = compile_on_use(r"/torch/(?!_npu)|/lib/python3\.\d{1,2}/(?!site-packages|dist-packages)|<frozen|<string>")
+_HELPS = compile_on_use(r"/torch/__init__\.py$|/lib/python3\.\d{1,2}/(?!site-packages|dist-packages)|<frozen|<string>")
 # A check of its caller's arguments, and what a device or an allocator reports, say nothing about the code around them.
-_CHECKS_ARGUMENTS = re.compile(r"/torch/__init__\.py$")
-_OF_DEVICE = re.compile(r"out of memory|npu function error|error code is|\baclnn\w|ai ?core|aivec|\be[a-z1-9]\d{4}\b")
+_CHECKS_ARGUMENTS = compile_on_use(r"/torch/__init__\.py$")
+_OF_DEVICE = compile_on_use(
+    r"out of memory|npu function error|error code is|\baclnn\w|ai ?core|aivec|\be[a-z1-9]\d{4}\b"
+)
 
 
 def raising_frame(primary: Failure) -> Frame | None:

@@ -5,43 +5,46 @@ from __future__ import annotations
 import re
 from typing import Any, Sequence
 
+from npu_graph.expressions import compile_on_use
 from npu_graph.source_map import CERTAIN, Place, Release, SourceMap
 
 _VERSION = r"v?(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+]?(?:rc|RC|post|dev|beta|alpha|a|b|cpu|T|SPC)[\w.]{0,24}){0,3})"
 # (key, expression): the first that matches wins, so exact spellings stand before loose ones.
 _VERSIONS = (
-    ("torch_npu", re.compile(r"\btorch[_-]npu(?:\s?(?:version)?[\s:=|]{1,6}|\s?\(|[ \t]{2,60})" + _VERSION)),
-    ("torch", re.compile(r"(?:PyTorch version:|\btorch(?:\s?==|\s?=|:|\s))\s?" + _VERSION)),
+    ("torch_npu", compile_on_use(r"\btorch[_-]npu(?:\s?(?:version)?[\s:=|]{1,6}|\s?\(|[ \t]{2,60})" + _VERSION)),
+    ("torch", compile_on_use(r"(?:PyTorch version:|\btorch(?:\s?==|\s?=|:|\s))\s?" + _VERSION)),
     (
         "cann",
-        re.compile(r"\bCANN(?:[_ ]VERSION)?(?:\s?[:=|]\s?|\s)(?:package_name=\S{1,60},?\s{1,3}version=)?" + _VERSION),
+        compile_on_use(
+            r"\bCANN(?:[_ ]VERSION)?(?:\s?[:=|]\s?|\s)(?:package_name=\S{1,60},?\s{1,3}version=)?" + _VERSION
+        ),
     ),
     (
         "driver",
-        re.compile(
+        compile_on_use(
             r"(?:\bHDK(?:版本)?\s?(?:>=)?|\bdriver(?: version)?\s?[:=]?|npu-smi|驱动(?:版本)?[:：]?)\s{0,3}" + _VERSION
         ),
     ),
-    ("python", re.compile(r"\b[Pp]ython(?: version:|\s?[:=]\s?|\s)" + _VERSION)),
+    ("python", compile_on_use(r"\b[Pp]ython(?: version:|\s?[:=]\s?|\s)" + _VERSION)),
 )
-_SOC = re.compile(
+_SOC = compile_on_use(
     r"\b(Ascend ?910_93\d{2}|Ascend ?(?:910B\d?C?|910C|910A|910_\w{2,6}|310P\d?|310B|950\w{0,8}|910)|Atlas ?(?:800I? A2|800T? A2|A2|A3|300I|310P)"
     r"|910B[1-4]|310P[1357]|A2|A3)\b"
 )
 _FRAMEWORKS = (
-    ("vllm-ascend", re.compile(r"vllm[-_ ]ascend", re.IGNORECASE)),
-    ("sglang", re.compile(r"\bsglang|\bsgl_", re.IGNORECASE)),
-    ("xllm", re.compile(r"\bxllm\b", re.IGNORECASE)),
-    ("verl", re.compile(r"\bverl\b")),
-    ("llama.cpp", re.compile(r"llama\.cpp|\bggml", re.IGNORECASE)),
-    ("mindie", re.compile(r"\bmindie\b", re.IGNORECASE)),
-    ("vllm", re.compile(r"\bvllm\b|EngineCore", re.IGNORECASE)),
-    ("speculators", re.compile(r"\bspeculators\b")),
+    ("vllm-ascend", compile_on_use(r"vllm[-_ ]ascend", re.IGNORECASE)),
+    ("sglang", compile_on_use(r"\bsglang|\bsgl_", re.IGNORECASE)),
+    ("xllm", compile_on_use(r"\bxllm\b", re.IGNORECASE)),
+    ("verl", compile_on_use(r"\bverl\b")),
+    ("llama.cpp", compile_on_use(r"llama\.cpp|\bggml", re.IGNORECASE)),
+    ("mindie", compile_on_use(r"\bmindie\b", re.IGNORECASE)),
+    ("vllm", compile_on_use(r"\bvllm\b|EngineCore", re.IGNORECASE)),
+    ("speculators", compile_on_use(r"\bspeculators\b")),
 )
-_INSTALLS = re.compile(r"\b(?:pip3?|conda|uv)\b.{0,40}\b(?:install|add)\b", re.IGNORECASE)
+_INSTALLS = compile_on_use(r"\b(?:pip3?|conda|uv)\b.{0,40}\b(?:install|add)\b", re.IGNORECASE)
 # Variables whose value bears on capture; only `NAME=value` counts, so a sentence that names one does not set it.
 # torch_npu's own error text ends with advice to set ASCEND_LAUNCH_BLOCKING=1: that is not a setting either.
-_VARIABLE = re.compile(
+_VARIABLE = compile_on_use(
     r"(?<!environment variable )(?<!Note: )\b((?:TASK_QUEUE_ENABLE|PER_STREAM_QUEUE|STREAMS_PER_DEVICE|MULTI_STREAM_MEMORY_REUSE|LOCAL_WORLD_SIZE"
     r"|(?:ASCEND|HCCL|TORCH|PYTORCH|TORCHINDUCTOR|VLLM|SGLANG|ACL|CPU_AFFINITY|TNG)_[A-Z0-9_]{2,50}))"
     r"\s?=\s?[\"']?([^\s\"']{1,200})"
@@ -102,7 +105,7 @@ def _find_framework(text: str) -> dict[str, str | None] | None:
     for name, expression in _FRAMEWORKS:
         found = expression.search(text)
         if found:
-            near = re.compile(re.escape(found.group(0)) + r"(?: version)?[\s:=|]{1,4}" + _VERSION, re.IGNORECASE)
+            near = compile_on_use(re.escape(found.group(0)) + r"(?: version)?[\s:=|]{1,4}" + _VERSION, re.IGNORECASE)
             version = near.search(text)
             return {"name": name, "version": version.group(1).rstrip(".") if version else None}
     return None

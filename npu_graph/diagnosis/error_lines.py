@@ -6,36 +6,37 @@ import re
 from typing import NamedTuple, Sequence
 
 from npu_graph.diagnosis.reading import Line
+from npu_graph.expressions import compile_on_use
 
 # Ways in which torch_npu, CANN and the frameworks print a numeric code.
-_NUMERIC_CODE = re.compile(
+_NUMERIC_CODE = compile_on_use(
     r"(?:error ?code(?: is|:|=| =)?|errcode:?=?|errorcode:?=?|runtime result =|retcode(?: is|=|:)?|error=|error:|ret=|ret =|ret:"
     r"|code(?: is|:|=)?|failed[,:]|错误码(?:是|为|:|：)?)\s{0,3}(0x[0-9a-f]{5,8}|\d{5,10})\b",
     re.IGNORECASE,
 )
-_LETTER_CODE = re.compile(r"\b(ERR\d{5}|[EW][A-Z1-9]\d{4}|ACL_ERROR_[A-Z_]{3,60})\b")
+_LETTER_CODE = compile_on_use(r"\b(ERR\d{5}|[EW][A-Z1-9]\d{4}|ACL_ERROR_[A-Z_]{3,60})\b")
 # A bare number counts only in the ranges that ACL, the runtime and aclnn use, and not as part of a longer token.
-_BARE_CODE = re.compile(r"(?<![\w.:=/-])(?:107|207|507|161|361|561)\d{3}(?![\w/-]|\.\d)")
-_IDENTITY_BEFORE = re.compile(r"(?:pid|tid|port|PID|id|=)\s?$")
+_BARE_CODE = compile_on_use(r"(?<![\w.:=/-])(?:107|207|507|161|361|561)\d{3}(?![\w/-]|\.\d)")
+_IDENTITY_BEFORE = compile_on_use(r"(?:pid|tid|port|PID|id|=)\s?$")
 
-_CALL_SITE = re.compile(
+_CALL_SITE = compile_on_use(
     r"([A-Za-z_~(][\w:~<>()]{0,80}):((?:[\w./-]{0,200}/)?[\w-]{1,80}\.(?:cpp|ts|h|cc)):(\d{1,6}) "
     r"((?:NPU|OPS|HCCL) function error|NPU warning): ?(.{0,300}?)(?:, error code is (\d{1,9})|$)"
 )
-_DEVICE_FAULT = re.compile(
+_DEVICE_FAULT = compile_on_use(
     r"aicore exception|(?:aivec|aivector|aicore) error|exception of aivec|MTE instruction|aicpu exception|AICPU execution|Kernel task happen error|vector core exception"
     r"|there is an? \w{0,20} ?error exception|Assertion `|errorStr: timeout or trap|out of range\[",
 )
-_PLOG_ERROR = re.compile(
+_PLOG_ERROR = compile_on_use(
     r"\[(ERROR|FATAL)\] ?([A-Z]{2,12})\(\d{1,9},[^)\n]{0,80}\)?:?(\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d[.\d]{0,8})?"
 )
-_CANN_BLOCK = re.compile(r"\s*(?:\[PID: ?\d+\] [\d:.-]{10,32} \S{0,80}\(?)?([EW][A-Z1-9]\d{4})\b")
+_CANN_BLOCK = compile_on_use(r"\s*(?:\[PID: ?\d+\] [\d:.-]{10,32} \S{0,80}\(?)?([EW][A-Z1-9]\d{4})\b")
 # A C++ process that ends itself: glog's fatal level, and an exception nobody caught.
-_FATAL = re.compile(r"\s*F(?:\d{4,8} [\d:.]{8,20} \d{1,9})? ?[\w./-]{1,120}\.(?:cpp|cc|h):\d{1,6}\] (.{1,400})")
-_SENTENCE = re.compile(
+_FATAL = compile_on_use(r"\s*F(?:\d{4,8} [\d:.]{8,20} \d{1,9})? ?[\w./-]{1,120}\.(?:cpp|cc|h):\d{1,6}\] (.{1,400})")
+_SENTENCE = compile_on_use(
     r"Assert \(.{1,200}\) failed\[FUNC|Watchdog caught collective|captured-stream|[Tt]he resources are insufficient|Alloc sq cq fail|stream resources are insufficient"
 )
-_REASON = re.compile(r"(?:reason=\[?|ErrCode=\d{6}, desc=\[)([^\]\[\n]{4,200})")
+_REASON = compile_on_use(r"(?:reason=\[?|ErrCode=\d{6}, desc=\[)([^\]\[\n]{4,200})")
 
 
 class CodeMention(NamedTuple):
@@ -128,28 +129,28 @@ def find_log_errors(lines: Sequence[Line]) -> list[LogError]:
 
 
 # `报错：`, `it fails with:`, `the following error:` at a line's end: what follows is the text of the error.
-_TELLS = re.compile(
+_TELLS = compile_on_use(
     r"(?:报错(?:如下|信息)?|错误(?:如下|信息)?|提示(?:如下)?)[\s`\"'*]{0,4}[:：]?\s{0,4}$"
     r"|^(?!.{0,40}\bexpected\b).{0,200}\b(?:(?:errors?|message|exception)\s{0,2}[:：]|(?:fail(?:s|ed)?|crash(?:es|ed)?) with[:：]?)\s{0,4}$",
     re.IGNORECASE,
 )
 # `报错 assert isinstance(...)`, the text on the same line.
-_TOLD_HERE = re.compile(
+_TOLD_HERE = compile_on_use(
     r"(?:报错|错误信息|error message)\s{0,2}[:：]?\s{1,3}([\x21-\x7e][\x20-\x7e]{19,300})$", re.IGNORECASE
 )
 _TOLD_AFTER = 3  # blank lines and a fence may stand between
-_ERROR_TEXT = re.compile(r"(?=[^\n]{0,20}[A-Za-z]{3})[\x21-\x7e][\x20-\x7e]{19,600}$")
+_ERROR_TEXT = compile_on_use(r"(?=[^\n]{0,20}[A-Za-z]{3})[\x21-\x7e][\x20-\x7e]{19,600}$")
 # `text that refuses something`, quoted in a sentence.
-_QUOTED_SPAN = re.compile(r"`([^`\n]{20,300})`")
+_QUOTED_SPAN = compile_on_use(r"`([^`\n]{20,300})`")
 # Words, not code: a capital, then at least five words.
-_SENTENCE_ALONE = re.compile(r"\s*[A-Z][\w'()]{0,40}(?: [^\s=]{1,60}){4,80}[^:{]$")
-_REFUSES = re.compile(
+_SENTENCE_ALONE = compile_on_use(r"\s*[A-Z][\w'()]{0,40}(?: [^\s=]{1,60}){4,80}[^:{]$")
+_REFUSES = compile_on_use(
     r"\b(?:fail(?:s|ed|ure)?|errors?|cannot|can't|could not|unable|mismatch\w*|exceed\w*|only supports?|"
     r"(?:not|do not|does not) support|unsupported|should be|not equal|does not match|invalid|not found|no such|out of)\b",
     re.IGNORECASE,
 )
 # A person speaks there, not a program.
-_PERSON = re.compile(r"\b(?:I|we|my|our|me|us|you|your|please|thanks?|issue|expected)\b", re.IGNORECASE)
+_PERSON = compile_on_use(r"\b(?:I|we|my|our|me|us|you|your|please|thanks?|issue|expected)\b", re.IGNORECASE)
 
 
 def find_told_errors(lines: Sequence[Line]) -> list[LogError]:

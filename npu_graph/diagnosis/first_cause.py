@@ -14,6 +14,7 @@ from npu_graph.diagnosis.error_lines import (
 )
 from npu_graph.diagnosis.reading import Line
 from npu_graph.diagnosis.tracebacks import Frame, Raised
+from npu_graph.expressions import compile_on_use
 
 
 class Reason(NamedTuple):
@@ -45,38 +46,40 @@ _CONTROL_FLOW = frozenset(
 
 # A framework saying that something else failed. Its text often repeats the inner error, which is then used instead.
 _RETHROWS = (
-    (re.compile(r"Worker failed with error"), Reason("the executor's note that a worker failed", "执行器只是转述 worker 失败")),
-    (re.compile(r"Engine core initialization failed|Failed core proc|EngineDeadError|EngineCore (?:died|encountered)"), Reason("the API server's note that the engine died", "API 服务只是转述引擎退出")),
-    (re.compile(r"WorkerProc initialization failed|worker .{0,40}died unexpectedly|Executor failed"), Reason("the executor's note that a worker died", "执行器只是转述 worker 退出")),
-    (re.compile(r"NPUModelRunner (?:init )?failed, error is"), Reason("the model runner's wrapper", "model runner 的外层包装")),
-    (re.compile(r"Capture (?:cuda|npu) graph failed"), Reason("SGLang's wrapper with its general suggestions", "SGLang 的外层包装，附带的是通用建议")),
-    (re.compile(r"cancelled|shm_broadcast.{0,60}(?:time|No available)|RPC call .{0,80}timed out"), Reason("a peer that waited for the failed process", "等待失败进程的另一方")),
-    (re.compile(r"ChildFailedError|exitcode\s*: -?\d+|SIGQUIT received|signal \d+ \(SIG"), Reason("the launcher's note that a process ended", "启动器只是转述进程结束")),
-    (re.compile(r"Server disconnected|Connection (?:reset|refused)|EOFError|BrokenPipe"), Reason("a peer that lost its connection", "失去连接的另一方")),
+    (compile_on_use(r"Worker failed with error"), Reason("the executor's note that a worker failed", "执行器只是转述 worker 失败")),
+    (compile_on_use(r"Engine core initialization failed|Failed core proc|EngineDeadError|EngineCore (?:died|encountered)"), Reason("the API server's note that the engine died", "API 服务只是转述引擎退出")),
+    (compile_on_use(r"WorkerProc initialization failed|worker .{0,40}died unexpectedly|Executor failed"), Reason("the executor's note that a worker died", "执行器只是转述 worker 退出")),
+    (compile_on_use(r"NPUModelRunner (?:init )?failed, error is"), Reason("the model runner's wrapper", "model runner 的外层包装")),
+    (compile_on_use(r"Capture (?:cuda|npu) graph failed"), Reason("SGLang's wrapper with its general suggestions", "SGLang 的外层包装，附带的是通用建议")),
+    (compile_on_use(r"cancelled|shm_broadcast.{0,60}(?:time|No available)|RPC call .{0,80}timed out"), Reason("a peer that waited for the failed process", "等待失败进程的另一方")),
+    (compile_on_use(r"ChildFailedError|exitcode\s*: -?\d+|SIGQUIT received|signal \d+ \(SIG"), Reason("the launcher's note that a process ended", "启动器只是转述进程结束")),
+    (compile_on_use(r"Server disconnected|Connection (?:reset|refused)|EOFError|BrokenPipe"), Reason("a peer that lost its connection", "失去连接的另一方")),
 )  # fmt: skip
-_INNER_ERROR = re.compile(
+_INNER_ERROR = compile_on_use(
     r"error is (?!NPUModelRunner)(.{4,1000})|failed with error:? ?['\"]?(.{4,1000})|failed: (.{4,1000})", re.DOTALL
 )
 
 # Codes with which closing a capture fails when something inside it failed before: consequences in that case.
 _CAPTURE_END_ECHOES = frozenset(["107025", "107027", "107033", "107036", "507903"])
-_CAPTURE_END = re.compile(r"capture_end|CaptureEnd|EndCapture|endCaptureErr|graphs\.py.{0,80}__exit__", re.IGNORECASE)
+_CAPTURE_END = compile_on_use(
+    r"capture_end|CaptureEnd|EndCapture|endCaptureErr|graphs\.py.{0,80}__exit__", re.IGNORECASE
+)
 # An allocation that failed earlier leaves work pending; what waits for it then times out.
-_ALLOCATION = re.compile(
+_ALLOCATION = compile_on_use(
     r"\b207001\b|\b207018\b|\bEL0004\b|alloc(?:ate)? device memory failed|Memory_Allocation_Failure|rtMalloc.{0,40}fail",
     re.IGNORECASE,
 )
-_WAIT_OR_OOM = re.compile(
+_WAIT_OR_OOM = compile_on_use(
     r"\b1070(?:19|20|27)\b|\b50704[67]\b|OutOfMemory|Synchronize\w*WithTimeout|sync(?:hronize)? timeout", re.IGNORECASE
 )
-_SPEAKS_OF_DEVICE = re.compile(r"npu|acl|capture|replay|error code|cann|hccl")
-_OWN_ALLOCATOR = re.compile(r"NPU out of memory\. Tried to allocate")
+_SPEAKS_OF_DEVICE = compile_on_use(r"npu|acl|capture|replay|error code|cann|hccl")
+_OWN_ALLOCATOR = compile_on_use(r"NPU out of memory\. Tried to allocate")
 
 
 # A copy refused by the capture mode is logged in many healthy services; beside a device fault it is not the cause
 # (maintainers in vllm-project/vllm-ascend#11514).
-_MODE_REFUSAL = re.compile(r"\b107030\b|capture mode does not support|not relaxed", re.IGNORECASE)
-_DEVICE_CODE = re.compile(
+_MODE_REFUSAL = compile_on_use(r"\b107030\b|capture mode does not support|not relaxed", re.IGNORECASE)
+_DEVICE_CODE = compile_on_use(
     r"\b5070(?:11|14|15|17|18|34|35|36|42|43|44|45)\b|model (?:stream )?execute failed", re.IGNORECASE
 )
 
@@ -85,11 +88,11 @@ _DEVICE_CODE = re.compile(
 _MAX_JOINED = 40
 _MAX_LOG_FAILURES = 400
 # The first line of a CANN block, which says nothing by itself.
-_BARE_HEADER = re.compile(r"[EW][A-Z0-9]\d{4}: (?:AclNN )?(?:Inner|Internal) [Ee]rror!?")
+_BARE_HEADER = compile_on_use(r"[EW][A-Z0-9]\d{4}: (?:AclNN )?(?:Inner|Internal) [Ee]rror!?")
 
 
 # A line that a program wrote rather than a person.
-IN_A_LOG = re.compile(
+IN_A_LOG = compile_on_use(
     r"^\s*\[[A-Z]|^\s*\(\w[\w ]{0,40}pid=|\d\d:\d\d:\d\d|error code is|runtime result|function error|retCode=",
     re.MULTILINE,
 )
@@ -161,9 +164,9 @@ def _exception_failures(raised: Sequence[Raised]) -> list[Failure]:
 
 
 # What torch.compile raises around the exception of a backend: the real one follows, on the same line or the next.
-_COMPILE_WRAPPER = re.compile(r"(?:BackendCompilerFailed|InductorError|LoweringException)$")
-_RAISED_NEXT = re.compile(r"(?:backend='\w{1,40}' raised:)?\s*$")
-_RAISED_HERE = re.compile(r"((?:[A-Za-z_]\w*\.){0,8}[A-Z]\w{0,60}(?:Error|Exception)): ?(.*)")
+_COMPILE_WRAPPER = compile_on_use(r"(?:BackendCompilerFailed|InductorError|LoweringException)$")
+_RAISED_NEXT = compile_on_use(r"(?:backend='\w{1,40}' raised:)?\s*$")
+_RAISED_HERE = compile_on_use(r"((?:[A-Za-z_]\w*\.){0,8}[A-Z]\w{0,60}(?:Error|Exception)): ?(.*)")
 
 
 def _without_compile_wrappers(raised: Sequence[Raised]) -> list[Raised]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
+from npu_graph.expressions import compile_on_use
 from npu_graph.framework_map import Fit, FrameworkMap, Site, fit_releases, mentioned, own_path, span, stated_versions
 from npu_graph.source_map import Place
 
@@ -17,7 +17,7 @@ _FILES_MOST = 2
 _TEXT_READ = 64 * 1024
 # A name with an underscore that the text treats as code: private, quoted, called, or after `in`. A plain word
 # (forward) or the name of a variable (num_tokens) is no place.
-_NAMED = re.compile(
+_NAMED = compile_on_use(
     r"(?<![\w.])(_+[a-z]\w{4,80})|`(?:[\w.]{0,120}\.)?([a-z]\w{11,80})(?:\(\))?`"
     r"|(?<![\w.])([a-z]\w{11,80})\(|\bin ([a-z]\w{11,80})\b"
 )

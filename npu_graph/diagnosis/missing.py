@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple, Sequence
 
 from npu_graph.diagnosis.classification import GRAPH_WORDS
 from npu_graph.diagnosis.first_cause import Failure
+from npu_graph.expressions import compile_on_use
 
 
 class Item(NamedTuple):
@@ -85,13 +85,13 @@ ITEMS = {
 }  # fmt: skip
 
 # Whole words: "install", "changed" and "exchange" hold the letters too.
-_HANGS = re.compile(r"\bhang(?:s|ing)?\b|\bhung\b|\bstuck\b|deadlock|卡|hang住|(?:不|未)返回|无响应")
+_HANGS = compile_on_use(r"\bhang(?:s|ing)?\b|\bhung\b|\bstuck\b|deadlock|卡|hang住|(?:不|未)返回|无响应")
 # What a kernel or CANN reports late: only then does the queue hide the failing call, and plog know more.
-_OF_DEVICE = re.compile(
+_OF_DEVICE = compile_on_use(
     r"error code is|function error|runtime result|\b[15]\d{5}\b|\bE[A-Z1-9]\d{4}\b|aicore|npu out of memory"
 )
 # Also called after an exception in the body of the capture: pasted alone it may hide the cause above it.
-_CLOSES_CAPTURE = re.compile(r"\bcapture_end\b|AclmdlRICaptureEnd")
+_CLOSES_CAPTURE = compile_on_use(r"\bcapture_end\b|AclmdlRICaptureEnd")
 # Nothing fails there, so there is no stack to send.
 _WITHOUT_STACK = frozenset(("accuracy", "performance"))
 _BY_STAGE = {

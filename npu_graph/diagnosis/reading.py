@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterable, NamedTuple, Sequence
 from unicodedata import category
 
 from npu_graph.cli import InputText
+from npu_graph.expressions import compile_on_use
 
 # A longer line is cut in pieces: a signature then runs on bounded text. Traces in one JSON string are split first.
 MAX_LINE = 2000
@@ -17,16 +17,16 @@ MAX_LINES = 20000
 MAX_CHARACTERS = 1_500_000
 CONTEXT_LINES = 40
 
-_ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
+_ANSI = compile_on_use(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
 # Control characters, invisible marks and tags: none may hide text from the reader, or carry text only an agent sees.
 _UNSEEN_CATEGORIES = ("Cc", "Cf", "Zl", "Zp", "Co", "Cs", "Cn")
-_QUOTE = re.compile(r"(?:> ?){1,8}")
-_FENCE = re.compile(r"\s{0,8}(?:```|~~~)")
+_QUOTE = compile_on_use(r"(?:> ?){1,8}")
+_FENCE = compile_on_use(r"\s{0,8}(?:```|~~~)")
 
 # What services put before each line. Each alternative starts at the line's head and is removed with one space, so
 # that the indentation of a traceback stays. `who` names the process, which separates interleaved ranks.
 _PREFIXES = tuple(
-    re.compile(expression)
+    compile_on_use(expression)
     for expression in (
         r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]{0,12}(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) [FP] ",  # kubelet
         r"(?P<who>[A-Za-z0-9][\w.-]{0,60}) {0,20}\|(?: |$)",  # docker compose
@@ -42,18 +42,18 @@ _PREFIXES = tuple(
     )
 )
 # The level that vLLM and Python loggers print before their text.
-_LEVEL = re.compile(
+_LEVEL = compile_on_use(
     r"\b(ERROR|INFO|WARNING|DEBUG|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[| - (ERROR|INFO|WARNING|DEBUG) - "
 )
 _MAX_PREFIXES = 5
 # Lines of a torch_npu or CANN block: a service's logger prefixes only the first line of a message, so the others
 # belong to the process that wrote it.
-BLOCK_LINE = re.compile(
+BLOCK_LINE = compile_on_use(
     r"\s*(?:\[(?:ERROR|Error|PID|WARN|ASSERT)\b|[EW][A-Z0-9]\d{4}\b|TraceBack \(most recent|Solution:|Possible Cause:"
     r"|\[FUNC:|\(E[A-Z0-9]\d{4}\)|rt[A-Z]\w+ exec|Since the operator is called|Exception raised from|frame #\d)"
 )
 # Lines worth their neighbourhood in a log too large to diagnose whole.
-_TELLING = re.compile(
+_TELLING = compile_on_use(
     r"Traceback|Error\b|ERROR|FATAL|error code|[Ff]ailed|Exception|\bERR\d{5}|\bE[A-Z0-9]\d{4}\b|失败|错误|报错|capture"
 )
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, Sequence
 
-from npu_graph import bundle
 from npu_graph.case_format import Case
 from npu_graph.cases import SIMILAR_FROM, similar_cases
 from npu_graph.cli import InputText
@@ -31,7 +29,9 @@ from npu_graph.diagnosis.missing import Item, as_records, find_missing
 from npu_graph.diagnosis.reading import Report, read_report
 from npu_graph.diagnosis.report import compose_report
 from npu_graph.diagnosis.tracebacks import find_exceptions
-from npu_graph.patterns import CANDIDATE_FROM, KNOWN_FROM, Evidence, Match, load_patterns, match_patterns
+from npu_graph.expressions import compile_on_use
+from npu_graph.knowledge import Knowledge
+from npu_graph.patterns import CANDIDATE_FROM, KNOWN_FROM, Evidence, Match, Pattern, match_patterns
 from npu_graph.source_map import POSSIBLE, SourceMap, find_places
 
 SCHEMA = "npu-graph/diagnosis/1"
@@ -50,21 +50,27 @@ EDGE_LINES = 3
 # What the team found then saves the reader a second command; a long one is read with kb.py show.
 _TOLD_OF_CASE = ("direct_cause", "fix_now", "fix_for_good", "sources")
 MAX_CASE_TEXT = 400
-_ERROR_NAME = re.compile(r"\b[A-Z][a-z]\w{0,60}(?:Error|Exception|Failed)\b")
+_ERROR_NAME = compile_on_use(r"\b[A-Z][a-z]\w{0,60}(?:Error|Exception|Failed)\b")
 
 
-def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[Path] | None = None) -> dict[str, Any]:
+def diagnose(
+    inputs: Sequence[InputText],
+    language: str = "",
+    folders: Sequence[Path] | None = None,
+    knowledge: Knowledge | None = None,
+) -> dict[str, Any]:
     """Diagnose pasted text.
 
     Args:
         inputs: the texts, in order.
         language: 'en', 'zh', or '' to follow the input.
         folders: knowledge folders, by default the bundle's seed and its overlays.
+        knowledge: what was read of them already.
 
     Returns:
         The record of design section 5, plus `input` (what was left out, language) .
     """
-    knowledge = list(folders) if folders is not None else bundle.knowledge_folders()
+    knowledge = knowledge or Knowledge(folders)
     report = read_report(inputs)
     text = report.text
     language = language or detect_language(text)
@@ -76,7 +82,7 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
         cause = _with_code(told, cause) if told.failure is not None else cause
     primary = cause.failure
     echoes = "\n".join(item.failure.text for item in cause.wrapped_by)
-    matches = _best_matches(report, primary, echoes, knowledge)
+    matches = _best_matches(report, primary, echoes, knowledge.patterns)
     best = matches[0] if matches else None
     known = best if best is not None and best.score >= KNOWN_FROM else None
     pattern = known.pattern if known is not None else None
@@ -89,10 +95,10 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
     pasted = "\n".join(item.text for item in inputs)
     as_pasted = find_environment(pasted[:MAX_TABLE])
     environment = {key: value or as_pasted[key] for key, value in find_environment(text).items()}
-    source_map = SourceMap.load(knowledge)
+    source_map = SourceMap.load(knowledge.folders)
     places = find_places(text)
     releases, environment["torch_npu_inferred"] = find_releases(environment, places, source_map)
-    frameworks = read_frameworks(pasted, places, knowledge)
+    frameworks = read_frameworks(pasted, places, knowledge.folders)
     environment["framework_releases"] = release_records(frameworks)
     named = find_named(frameworks, text, f"{primary.type}: {primary.text}" if primary is not None else "", places)
     decisive = known is not None
@@ -101,7 +107,7 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
         missing = []
     verdict = _verdict(known, best, primary, stage, missing, text)
     if verdict == "unknown":
-        matches = _nearest(primary, codes, knowledge)
+        matches = _nearest(primary, codes, knowledge.patterns)
     if known is None and best is not None and verdict == "candidate" and primary is None:
         # Words without an error: the nearest pattern says more about the stage than single words do.
         stage = stage._replace(value=best.pattern.stage, confidence=round(best.score * 0.9, 2))
@@ -123,9 +129,9 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
         },
         "owner": {"value": owner.value, "confidence": owner.confidence},
         "first_cause": _first_cause_record(primary, cause.wrapped_by, language),
-        "error_codes": _code_records(codes, cause, CodeBook.load(knowledge)),
+        "error_codes": _code_records(codes, cause, knowledge.codes),
         "patterns": [_pattern_record(match, language) for match in matches],
-        "cases": _case_records(text, codes, primary, knowledge),
+        "cases": _case_records(text, codes, primary, knowledge.folders),
         "anchors": find_anchors(
             primary, sites, pattern, _version_of_lines(environment), source_map, releases, frameworks, named
         ),
@@ -144,7 +150,7 @@ def diagnose(inputs: Sequence[InputText], language: str = "", folders: Sequence[
 
 
 # A code in a sentence of the reporter's (`the op reports **error 561002**.`), not in a line of a log.
-_PROSE = re.compile(r"[*`]|\b(?:reports?|with|and|the|an?|我们|报)\b|[\u4e00-\u9fff]")
+_PROSE = compile_on_use(r"[*`]|\b(?:reports?|with|and|the|an?|我们|报)\b|[\u4e00-\u9fff]")
 
 
 def _with_code(told: FirstCause, cause: FirstCause) -> FirstCause:
@@ -191,8 +197,7 @@ def _count_chinese(text: str) -> int:
     return sum(1 for character in text if "一" <= character <= "鿿")
 
 
-def _best_matches(report: Report, primary: Failure | None, echoes: str, knowledge: Sequence[Path]) -> list[Match]:
-    patterns = load_patterns(knowledge).patterns
+def _best_matches(report: Report, primary: Failure | None, echoes: str, patterns: Sequence[Pattern]) -> list[Match]:
     numbers = [line.number for line in report.lines]
     first = f"{primary.type}: {primary.text}" if primary is not None else ""
     deepest = raising_frame(primary) if primary is not None else None
@@ -209,14 +214,13 @@ def _best_matches(report: Report, primary: Failure | None, echoes: str, knowledg
     return [match for match in matches if match.score >= CANDIDATE_FROM][:MAX_PATTERNS]
 
 
-def _nearest(primary: Failure | None, codes: Sequence[CodeMention], knowledge: Sequence[Path]) -> list[Match]:
+def _nearest(primary: Failure | None, codes: Sequence[CodeMention], patterns: Sequence[Pattern]) -> list[Match]:
     """Return what an unknown failure is nearest to: patterns whose symptom names its code.
 
     Single words are no use here: measured on new reports, none of them named the right pattern.
     """
     if primary is None:
         return []
-    patterns = load_patterns(knowledge).patterns
     inside = {mention.code: mention for mention in codes if mention.code in primary.text and mention.code[0].isdigit()}
     by_code = [
         Match(pattern, _NEAR_BY_CODE, [Evidence(mention.line, mention.text)])
@@ -316,10 +320,10 @@ def _pattern_record(match: Match, language: str) -> dict[str, Any]:
 
 
 def _case_records(
-    text: str, codes: Sequence[CodeMention], primary: Failure | None, knowledge: Sequence[Path]
+    text: str, codes: Sequence[CodeMention], primary: Failure | None, folders: Sequence[Path]
 ) -> list[dict[str, Any]]:
     functions = [frame.function for frame in primary.frames[-8:]] if primary is not None else []
-    found = similar_cases(text, [item.code for item in codes], functions, knowledge, limit=MAX_CASES)
+    found = similar_cases(text, [item.code for item in codes], functions, folders, limit=MAX_CASES)
     return [_case_record(case, score) for case, score in found if score >= SIMILAR_FROM]
 
 

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple, Sequence
 
 from npu_graph.diagnosis.reading import BLOCK_LINE, Line
+from npu_graph.expressions import compile_on_use
 
 _HEADER = "Traceback (most recent call last)"
 # The head of a frame may have been cut off by whoever copied it: `site-packages/x/y.py", line 12, in f`.
-_FRAME = re.compile(r'\s*(?:File "?([^"\n]{1,400}?)"?|([^\s"]{1,400}\.py)"), line (\d{1,7})(?:, in (.{1,200}))?\s*$')
+_FRAME = compile_on_use(
+    r'\s*(?:File "?([^"\n]{1,400}?)"?|([^\s"]{1,400}\.py)"), line (\d{1,7})(?:, in (.{1,200}))?\s*$'
+)
 # A class name at the start of the line, then a colon or the line's end.
-_RAISED = re.compile(r"\s*((?:[A-Za-z_]\w*\.){0,8}[A-Z_]\w*)(?:: ?(.*)|)$")
-_ERROR_NAME = re.compile(
+_RAISED = compile_on_use(r"\s*((?:[A-Za-z_]\w*\.){0,8}[A-Z_]\w*)(?:: ?(.*)|)$")
+_ERROR_NAME = compile_on_use(
     r"(?:Error|Exception|Exit|Interrupt|Iteration|Warning|Timeout|Unsupported|Failed|Group|Violation)$"
 )
 # The same inside a sentence of a service log: "... failed with RuntimeError: text".
-_INLINE = re.compile(r"\b((?:[a-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception)|torch\._dynamo\.exc\.[A-Z]\w*): ?(\S.*)$")
+_INLINE = compile_on_use(r"\b((?:[a-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception)|torch\._dynamo\.exc\.[A-Z]\w*): ?(\S.*)$")
 # The same as Python writes an exception object: `ValueError('text')`, alone on its line.
-_AS_OBJECT = re.compile(
+_AS_OBJECT = compile_on_use(
     r"\s*((?:[A-Za-z_]\w*\.){0,8}[A-Z]\w{0,60}(?:Error|Exception))\((?:'(.{1,1000})'|\"(.{1,1000})\"),?\)\s*$"
 )
 # A warning that is only printed: `UserWarning: text`, or with the place in front.
-_WARNED = re.compile(r"\s*(?:\S{1,300}:\d{1,7}: )?(?:[A-Za-z_]\w*\.){0,8}[A-Z]?\w{0,60}Warning: ")
+_WARNED = compile_on_use(r"\s*(?:\S{1,300}:\d{1,7}: )?(?:[A-Za-z_]\w*\.){0,8}[A-Z]?\w{0,60}Warning: ")
 # An exception that ended a C++ process: `what():  text`, after the line that names its class.
-_WHAT = re.compile(r"\s*what\(\):\s{1,8}(\S.{0,1000})$")
+_WHAT = compile_on_use(r"\s*what\(\):\s{1,8}(\S.{0,1000})$")
 _DURING = "During handling of the above exception"
 _CAUSED = "The above exception was the direct cause"
 # A line that a logger wrote at one of these levels is no part of an exception's message.

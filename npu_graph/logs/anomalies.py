@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
+from npu_graph.logs.averages import median
 from npu_graph.logs.replays import Distribution
 from npu_graph.logs.segment import Process
 from npu_graph.logs.stamps import SECOND
@@ -51,13 +51,18 @@ def defaults() -> dict[str, float]:
 
 
 def find_anomalies(
-    timeline: Timeline, processes: dict[str, tuple[Process, str]], end_us: int | None, limits: dict[str, float]
+    timeline: Timeline,
+    processes: dict[str, tuple[Process, str]],
+    end_us: int | None,
+    limits: dict[str, float],
+    paces: Sequence[Cadence],
 ) -> list[Anomaly]:
     """Return all findings, worst first within each kind.
 
     Args:
         processes: per process what is known of it, and its rank.
         end_us: the latest time of all logs.
+        paces: the cadence of each of the timeline's replays.
     """
     found: list[Anomaly] = []
     found += _slow_captures(timeline, limits["capture_s"])
@@ -65,7 +70,7 @@ def find_anomalies(
     found += _growing_captures(timeline, limits["growth"])
     found += _storms(timeline, limits["storm"])
     found += _slow_compiles(timeline, limits["compile_s"])
-    found += _uneven_replays(timeline, limits["replay_ratio"], limits["replay_min"])
+    found += _uneven_replays(timeline, paces, limits["replay_ratio"], limits["replay_min"])
     found += _recompiles(timeline, limits["recompiles"])
     found += _silent_ranks(processes, limits["silent_s"])
     return found
@@ -201,10 +206,9 @@ def cadence(item: GraphReplays) -> Cadence:
     return Cadence(gaps.percentile(0.5, judged), gaps.percentile(0.99, judged), idle, gaps.total - judged, judged)
 
 
-def _uneven_replays(timeline: Timeline, ratio: float, least: float) -> list[Anomaly]:
+def _uneven_replays(timeline: Timeline, paces: Sequence[Cadence], ratio: float, least: float) -> list[Anomaly]:
     found = []
-    for item in timeline.replays:
-        pace = cadence(item)
+    for item, pace in zip(timeline.replays, paces):
         if pace.p50 is None or pace.p99 is None or pace.judged + 1 < least or pace.p99 <= ratio * max(pace.p50, 1):
             continue
         worst = next((gap for gap in item.replays.longest if -gap[0] < pace.idle_us), None)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple, Sequence
+
+from npu_graph.expressions import compile_on_use
 
 # Lines between two parts of a block: a message of several lines, or other ranks that write to the same stream.
 _GAP = 40
 # Where the exception line names no process, only its closest lines are surely of the same block.
 _NAMELESS_GAP = 6
-_EXCEPTION = re.compile(r"(?:[A-Za-z_][\w.]{0,120}\.)?[A-Z]\w{0,60}(?:Error|Exception|Failure)(?::|\(| |$)")
+_EXCEPTION = compile_on_use(r"(?:[A-Za-z_][\w.]{0,120}\.)?[A-Z]\w{0,60}(?:Error|Exception|Failure)(?::|\(| |$)")
 # Parts that say nothing of their own: torch_npu's closing line and CANN's heading.
-_WRAPPER = re.compile(r"\[ERROR\] 20[\d:-]{10,20} \(PID:|E[A-Z1-9]\d{4}: Inner Error!?\s*$")
+_WRAPPER = compile_on_use(r"\[ERROR\] 20[\d:-]{10,20} \(PID:|E[A-Z1-9]\d{4}: Inner Error!?\s*$")
 
 
 class Part(NamedTuple):

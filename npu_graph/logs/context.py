@@ -25,11 +25,12 @@ def attach_contexts(partial: Partial, places: Sequence[tuple[Place, int | None]]
 
     A file that has gone since is left out.
     """
+    marks = {info.id: segment.marks for info, segment in partial.sources()}
     for place, us in places:
         info = partial.infos.get(place.source)
         if (place.source, place.line) in partial.contexts or info is None or info.host != host or info.path == "-":
             continue
-        lines = read_around(Path(info.path), place.line)
+        lines = read_around(Path(info.path), place.line, marks=marks.get(place.source, ()))
         if lines:
             partial.contexts[(place.source, place.line)] = _of_one_time(lines, place.line, us)
 
@@ -52,15 +53,22 @@ def _of_one_time(lines: list[tuple[int, str]], line: int, us: int | None) -> lis
     return [item for item in lines if first <= item[0] <= last]
 
 
-def read_around(path: Path, line: int, before: int = BEFORE, after: int = AFTER) -> list[tuple[int, str]]:
-    """Return (number, text) of the lines around a line (1-based) of a plain or gzip file; [] when it cannot be read."""
+def read_around(
+    path: Path, line: int, before: int = BEFORE, after: int = AFTER, marks: Sequence[tuple[int, int]] = ()
+) -> list[tuple[int, str]]:
+    """Return (number, text) of the lines around a line (1-based) of a plain or gzip file; [] when it cannot be read.
+
+    Args:
+        marks: (lines before, offset) of some lines of a plain file, in order: reading begins at the last that will do.
+    """
     first = max(1, line - before)
+    passed, start = next((mark for mark in reversed(marks) if mark[0] < first), (0, 0))
     try:
         with path.open("rb") as probe:
             packed = probe.read(2) == b"\x1f\x8b"
         opened = gzip.open(path, "rb") if packed else path.open("rb")  # noqa: SIM115
         with opened as stream:
-            passed = 0
+            stream.seek(start)
             rest = b""
             while True:
                 block = stream.read(BLOCK)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from itertools import chain
 from typing import Dict, Sequence
 
+from npu_graph.expressions import compile_on_use
 from npu_graph.logs.signatures import (
     EVENT_SIGNALS,
     GLOG_CHECKED_FILES,
@@ -27,8 +27,8 @@ _MAX_CACHED = 1 << 16
 
 NOISE, ERROR, CHECK, SIGNAL = "noise", "error", "check", "signal"
 
-_PLOG_HEAD = re.compile(rb"\[([A-Z_]{3,12})\] ?([A-Za-z_]\w{0,23})\((\d{1,9})[,:]")
-_GLOG_REST = re.compile(rb"(\d{1,9})(?: ([^\]\s]{1,300}))?\]?")
+_PLOG_HEAD = compile_on_use(rb"\[([A-Z_]{3,12})\] ?([A-Za-z_]\w{0,23})\((\d{1,9})[,:]")
+_GLOG_REST = compile_on_use(rb"(\d{1,9})(?: ([^\]\s]{1,300}))?\]?")
 _GLOG_CODES = {b"V": GLOG_DEBUG, b"D": GLOG_DEBUG, b"I": GLOG_INFO, b"W": GLOG_WARNING}
 _MONTHS = frozenset(b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
 _LEVELS = frozenset([b"DEBUG", b"INFO", b"WARNING", b"ERROR", b"EVENT", b"TRACE", b"RUN_INFO"])
@@ -169,22 +169,27 @@ def _plog_entry(level: bytes, module: bytes, pid: bytes) -> Entry:
     return Entry("plog", level.decode(), "", pid.decode(), action, literals)
 
 
+class FormatTable(_Table):
+    """Short heads: which format."""
+
+    def decide(self, head: bytes) -> int:
+        return head_code(head)
+
+
 class PlogTable(_Table):
     """Long heads: for plog the entry, for the rest the format."""
 
     def __init__(self, entries: Entries) -> None:
         super().__init__()
         self._entries = entries
+        self._formats = FormatTable()
 
     def __missing__(self, head: bytes) -> int:
-        if head[5:6] == b" " and head[1:5].isdigit():
-            return _GLOG_CODES.get(head[:1], BAD)  # a torch_npu stamp: no two heads are the same, so none is kept
-        return super().__missing__(head)
+        # Only heads of plog are kept: those of other formats hold a stamp or a number, so that no two are the same.
+        code = self._formats[head[:SHORT_HEAD]]
+        return super().__missing__(head) if code == PLOG else code
 
     def decide(self, head: bytes) -> int:
-        code = head_code(head)
-        if code != PLOG:
-            return code
         found = _PLOG_HEAD.match(head)
         if found is None:
             return SLOW

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+from npu_graph.expressions import compile_on_use
+
 _A_PROCESS_WAITED = "a process waited for one that failed or never came"
 # Errors by which a process only reports that another one failed, or that it is going down. Never a first cause while
 # an error of another kind exists.
 _ECHOES = (
     (
-        re.compile(
+        compile_on_use(
             r"Worker failed with error|EngineDeadError|EngineCore (?:died|encountered)|Engine core init\w+ failed"
             r"|WorkerProc initialization failed|died unexpectedly|Failed core proc|Executor failed|ChildFailedError"
             r"|exitcode|SIGQUIT|SIGTERM|Child process .{0,40}(?:exit|die)|scheduler .{0,30}exception",
@@ -19,7 +21,7 @@ _ECHOES = (
     (
         # A timeout as a message or as an exception; AclrtSynchronizeStreamWithTimeout is only a function, which fails
         # for other reasons as well (107027: the stream is in capture).
-        re.compile(
+        compile_on_use(
             r"(?<![A-Za-z_])[Tt]ime[sd]?[ -]?[Oo]ut(?![A-Za-z_])|(?<![A-Za-z])TIMEOUT(?![A-Za-z])"
             r"|Timeout(?:Error|Exception|Expired)|(?:Read|Write|Connect|Pool)Timeout\b"
             r"|[Nn]otify [Ww]ait|NOTIFY WAIT|Notify register|no connect|recv fail"
@@ -31,21 +33,21 @@ _ECHOES = (
     (
         # Waits that torch_npu reports by their code alone: 107019 wait, 507046 stream, 507047 event, 507048 FFTS+
         # task, 507915 CCU task ran out of time (knowledge/error-code-map.md).
-        re.compile(r"error code is (?:107019|507046|507047|507048|507915)\b"),
+        compile_on_use(r"error code is (?:107019|507046|507047|507048|507915)\b"),
         _A_PROCESS_WAITED,
     ),
     (
-        re.compile(
+        compile_on_use(
             r"EOFError|resource_tracker|leaked|Exception ignored|Bad file descriptor|cancelled|KeyboardInterrupt"
         ),
         "a process going down",
     ),
 )
 # A timeout of a kernel on the device is a fault of that kernel, not a wait for a peer.
-_OWN_TIMEOUT = re.compile(
+_OWN_TIMEOUT = compile_on_use(
     r"aicore timeout|aicpu timeout|aivec timeout|vector core timeout|507014|507017", re.IGNORECASE
 )
-_NAMED_RANK = re.compile(r"remote ?rank(?:s| ?id)?[ :=]{0,3}\[? ?(\d{1,6})\b", re.IGNORECASE)
+_NAMED_RANK = compile_on_use(r"remote ?rank(?:s| ?id)?[ :=]{0,3}\[? ?(\d{1,6})\b", re.IGNORECASE)
 
 
 def echo_of(text: str) -> str:

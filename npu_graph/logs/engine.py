@@ -15,9 +15,9 @@ from npu_graph.logs.scan import Scanner
 from npu_graph.logs.segment import Segment
 from npu_graph.logs.stamps import local_time
 
-# A file is cut into stretches of this size for several processes: small enough to balance, large enough that starting
-# a stretch costs nothing.
-STRETCH = 16 << 20
+# A file is cut into stretches for several processes: large ones first, as each learns the heads of lines anew, small
+# ones at the end, so that no process waits long for another. What is not finished when a user interrupts is lost.
+LEAST_STRETCH, LARGEST_STRETCH = 16 << 20, 96 << 20
 # Below this, starting processes costs more than they save.
 PARALLEL_FROM = 32 << 20
 
@@ -32,7 +32,7 @@ class Options(NamedTuple):
         since, until: microseconds, or None.
         year: year of stamps that have none, or None to derive it.
         host: name of this host in the result; '' when there is only one.
-        stretch: bytes per stretch when a file is cut.
+        stretch: bytes per stretch when a file is cut, 0 to choose.
     """
 
     jobs: int = 1
@@ -40,7 +40,7 @@ class Options(NamedTuple):
     until: int | None = None
     year: int | None = None
     host: str = ""
-    stretch: int = STRETCH
+    stretch: int = 0
 
 
 class _Task(NamedTuple):
@@ -63,7 +63,7 @@ def scan(found: Found, options: Options, progress: Progress | None = None) -> Pa
     partial = Partial()
     partial.skipped = {(options.host, item.path, item.reason) for item in found.skipped}
     total = sum(source.size for source in found.sources)
-    jobs = options.jobs if total >= min(PARALLEL_FROM, 2 * options.stretch) else 1
+    jobs = options.jobs if total >= (2 * options.stretch or PARALLEL_FROM) else 1
     tasks = list(_tasks(found.sources, options, jobs))
     runs: dict[str, list[_Run]] = {}
     read = 0
@@ -120,12 +120,15 @@ def _collect(partial: Partial, by_source: dict[str, list[_Run]], options: Option
 def _tasks(sources: Sequence[Source], options: Options, jobs: int) -> Iterator[_Task]:
     number = 0
     for source in sources:
-        cut = jobs > 1 and not source.packed and source.path != "-" and source.size > options.stretch
-        starts = range(0, source.size, options.stretch) if cut else [0]
-        for start in starts:
-            end = start + options.stretch
-            yield _Task(number, source, start, end if cut and end < source.size else None, options)
+        start: int | None = 0
+        while start is not None:
+            left = source.size - start
+            length = options.stretch or min(LARGEST_STRETCH, max(LEAST_STRETCH, left * 4 // (5 * jobs)))
+            cut = jobs > 1 and not source.packed and source.path != "-" and left > length
+            end = start + length if cut else None
+            yield _Task(number, source, start, end, options)
             number += 1
+            start = end
 
 
 def _serial(tasks: Sequence[_Task], partial: Partial) -> Iterator[_Done]:
@@ -171,7 +174,9 @@ def scan_stretch(task: _Task) -> _Done:
                 layout = calibrate(head, source, options.year)
                 info = info._replace(clock=layout.clock.source, zone=layout.clock.zone)
                 scanner = Scanner(layout, task.start, options.since, options.until)
-            scanner.feed_lines(block.lines, block.texts)
+            if reader.at is not None:
+                scanner.segment.mark(reader.at)
+            scanner.feed_lines(block.lines, block.texts, block.surplus)
     except KeyboardInterrupt:
         error = "interrupted"
     except (OSError, EOFError, zlib.error) as problem:
@@ -179,6 +184,8 @@ def scan_stretch(task: _Task) -> _Done:
     end = task.end if task.end is not None else max(source.size, task.start)
     segment = scanner.finish(end) if scanner is not None else Segment(task.start)
     segment.end = end
+    if task.start or task.end is not None:
+        segment.settle()
     return _Done(task, segment, info._replace(notes=tuple(sorted(reader.notes))), error)
 
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import re
-
+from npu_graph.expressions import compile_on_use
 from npu_graph.logs.lines import BAD_LEVELS, LogLine
 
-_FOLDED = re.compile(rb"0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\d+")
-_EXCEPTION = re.compile(
+_FOLDED = compile_on_use(rb"0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\d+")
+_EXCEPTION = compile_on_use(
     rb"(?:[A-Za-z_][\w.]{0,120}\.)?[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit|Failure)(?::|\(|$| )"
 )
-_CODED = re.compile(rb"\bERR\d{5}\b|\bE[A-Z1-9]\d{4}\b|NPU function error|error code is \d")
-_KERNEL = re.compile(
+_CODED = compile_on_use(rb"\bERR\d{5}\b|\bE[A-Z1-9]\d{4}\b|NPU function error|error code is \d")
+_KERNEL = compile_on_use(
     rb"Segmentation fault|core dumped|[Oo]ut of memory: Kill|^Killed|SIGQUIT received|^Fatal Python error"
 )
 _RETRACTED = b"error log can be ignored"
 # A frame, a caret line or a heading of a traceback is part of an error, not one of its own.
-_CONTINUATION = re.compile(
+_CONTINUATION = compile_on_use(
     rb"\s|File \"|Traceback \(most recent|During handling of|The above exception|\^|~|\[Error\]: |Solution: "
 )
-_PLOG_PLACE = re.compile(rb"\[([\w./-]{1,80}:\d{1,6})\]")
-_CANN_IDS = re.compile(rb":? ?(?:\[PID: ?\d{1,9}\] ?)?(?:20[\d:.-]{21,27} ?)?(?:\(E\w{5}\):? {0,3})?")
+_PLOG_PLACE = compile_on_use(rb"\[([\w./-]{1,80}:\d{1,6})\]")
+_CANN_IDS = compile_on_use(rb":? ?(?:\[PID: ?\d{1,9}\] ?)?(?:20[\d:.-]{21,27} ?)?(?:\(E\w{5}\):? {0,3})?")
 _KEY_BYTES = 160
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from statistics import median
 from typing import AbstractSet, Any, Mapping, NamedTuple, Sequence
 
+from npu_graph.expressions import compile_on_use
+from npu_graph.logs.averages import median
 from npu_graph.logs.blocks import Part, find_heads, is_wrapper
 from npu_graph.logs.echoes import echo_of, named_rank
 from npu_graph.logs.partial import Partial
@@ -15,7 +16,7 @@ from npu_graph.logs.stamps import DAY, SECOND
 from npu_graph.logs.timeline import Place, Timeline
 
 # Where an error was raised, deepest first; used only where times cannot decide.
-_DEPTH = ((re.compile(r"aicore|aicpu|vector core|aivec|HBM|ECC|device fault|LINK", re.IGNORECASE), 0),)
+_DEPTH = ((compile_on_use(r"aicore|aicpu|vector core|aivec|HBM|ECC|device fault|LINK", re.IGNORECASE), 0),)
 _DEPTH_OF_FORM = {"kernel": 0, "plog": 1, "cann": 1, "pta": 2, "torch_npu": 2, "text": 3, "vllm": 4, "sglang": 4}
 # A stamp without a year (vLLM, glog) that lies so far after the full one of its block was given the wrong year.
 _WRONG_YEAR = 300 * DAY
@@ -274,7 +275,7 @@ def _last_activity(timeline: Timeline) -> dict[str, int]:
             latest[capture.process] = max(latest.get(capture.process, 0), capture.end_us)
     for item in timeline.replays:
         if item.replays.last is not None:
-            latest[item.process] = max(latest.get(item.process, 0), item.replays.last[1])
+            latest[item.process] = max(latest.get(item.process, 0), item.replays.last)
     return latest
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import NamedTuple
 
+from npu_graph.expressions import compile_on_use
 from npu_graph.logs import stamps
 from npu_graph.logs.inputs import Source
 from npu_graph.logs.lines import parse_line
 from npu_graph.logs.stamps import Clock
 
 # A head of one of the frequent formats, wherever it stands in the first part of a line.
-_HEAD = re.compile(
+_HEAD = compile_on_use(
     rb"\[(?:DEBUG|INFO|WARNING|ERROR|EVENT|TRACE)\] [A-Za-z_]{2,16}\(\d{1,9}[,:]"
     rb"|[VIWEF]\d{4} \d\d:\d\d:\d\d\.\d{6}"
     rb"|(?:\([A-Za-z][\w .:-]{0,40} pid=\d{1,9}\) ?){1,3}(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:"
@@ -20,7 +20,7 @@ _HEAD = re.compile(
     rb"|\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d"
 )
 _MAX_OFFSET = 160
-_PLOG_HEAD = re.compile(rb"\[(?:DEBUG|INFO|WARNING|ERROR|EVENT|TRACE)\] [A-Za-z_]{2,16}\(\d")
+_PLOG_HEAD = compile_on_use(rb"\[(?:DEBUG|INFO|WARNING|ERROR|EVENT|TRACE)\] [A-Za-z_]{2,16}\(\d")
 # With this share of plog lines one look-up on a longer head serves all lines; otherwise plog gets a second one.
 _PLOG_SHARE = 0.9
 _MIN_PREFIX_SHARE = 0.5

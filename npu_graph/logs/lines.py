@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from npu_graph.expressions import compile_on_use
 from npu_graph.logs.stamps import Clock, Stamp
 
 # Longer lines are cut before any expression sees them: a whole JSON document on one line is no reason to be slow.
@@ -15,66 +16,66 @@ _GLOG_LEVELS = {b"V": "DEBUG", b"D": "DEBUG", b"I": "INFO", b"W": "WARNING", b"E
 
 # What a container or launcher puts before a line. `who` names a process, `stamp` is the runtime's own time.
 # Each is tried only where its first byte can stand.
-_STAMP_PREFIX = re.compile(
+_STAMP_PREFIX = compile_on_use(
     rb"(?P<stamp>20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (?:std(?:out|err) [FP] )?"
 )
-_COMPOSE_PREFIX = re.compile(rb"[A-Za-z0-9][\w.-]{0,60} {0,30}\| ?")
-_RANK_PREFIX = re.compile(rb"(?P<rank>rank ?\d{1,5}) ?: ")
-_BRACKET_PREFIX = re.compile(
+_COMPOSE_PREFIX = compile_on_use(rb"[A-Za-z0-9][\w.-]{0,60} {0,30}\| ?")
+_RANK_PREFIX = compile_on_use(rb"(?P<rank>rank ?\d{1,5}) ?: ")
+_BRACKET_PREFIX = compile_on_use(
     rb"\[(?:pod|container)/[\w./-]{1,200}\] "  # kubectl logs --prefix
     rb"|\[(?P<rank>rank ?\d{1,5})\]:? ?(?!\[\d{1,9}\] \[20)"  # torchrun, c10d; not torch_npu's old head
     rb"|\[(?:default|stdout|stderr)(?P<local>\d{1,5})\]:"  # torchrun --tee: a local rank
 )
-_ACTOR_PREFIX = re.compile(rb"\([\w.:-]{1,40} pid=(?P<actor>\d{1,9}), ip=(?P<ip>[\d.]{7,15})\) ?")  # Ray
+_ACTOR_PREFIX = compile_on_use(rb"\([\w.:-]{1,40} pid=(?P<actor>\d{1,9}), ip=(?P<ip>[\d.]{7,15})\) ?")  # Ray
 _MAX_PREFIXES = 4
-_SERVICE_WHO = re.compile(rb"\((?P<who>[A-Za-z][\w .:-]{0,60}?) ?pid=(?P<pid>\d{1,9})(?:, ip=[\d.]{7,15})?\) ?")
+_SERVICE_WHO = compile_on_use(rb"\((?P<who>[A-Za-z][\w .:-]{0,60}?) ?pid=(?P<pid>\d{1,9})(?:, ip=[\d.]{7,15})?\) ?")
 # Processes of a service that own no device: their number is no rank.
 _NOT_A_RANK = ("EngineCore", "APIServer", "ApiServer")
-_RANK_NAME = re.compile(rb"(DP|PP|TP)(\d{1,4})")
+_RANK_NAME = compile_on_use(rb"(DP|PP|TP)(\d{1,4})")
 
-_PLOG = re.compile(
+_PLOG = compile_on_use(
     rb"\[(?P<level>[A-Z_]{3,12}|\d{1,2})\] ?(?P<module>[A-Za-z_]\w{0,23}|\d{1,3})\((?P<pid>\d{1,9})[,:]"
     rb"(?P<proc>[^)\n]{0,80})\):(?P<stamp>20\d\d-\d\d-\d\d[- ]\d\d:\d\d:\d\d\.\d{3}\.\d{3})? ?"
 )
-_GLOG = re.compile(
+_GLOG = compile_on_use(
     rb"(?P<level>[VDIWEF])(?P<stamp>(?:20\d\d)?\d{4} \d\d:\d\d:\d\d\.\d{6})(?:\d{3})? {1,4}(?P<pid>\d{1,9})"
     rb"(?: (?P<file>[^\]\s]{1,300}))?\] ?(?:\[rank:(?P<rank>-?\d{1,6})\] ?)?(?:\[(?P<frame>\d+/\d+(?:_\d+)?)\] ?)?"
 )
-_C10 = re.compile(
+_C10 = compile_on_use(
     rb"\[(?:(?P<rank>rank\d{1,5})\]:\[)?(?P<level>[VDIWEF])(?P<stamp>\d{4} \d\d:\d\d:\d\d\.\d{6})\d{0,3} "
     rb"(?P<file>[^\]\s]{1,300})\] ?"
 )
-_OLD_NPU = re.compile(
+_OLD_NPU = compile_on_use(
     rb"(?:\[rank:(?P<rank>-?\d{1,6})\]:)?\[(?P<pid>\d{1,9})\] \[(?P<stamp>20\d\d-\d\d-\d\d \d\d:\d\d:\d\d:\d{3})\] "
     rb"(?P<file>[\w.]{1,80}): \[(?P<level>[A-Z]{3,10})\] (?:\[\d{1,12}\] )?"
 )
-_VLLM = re.compile(
+_VLLM = compile_on_use(
     rb"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL) (?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d) "
     rb"\[(?P<file>[^\]\n]{1,120})\] ?"
 )
-_SGLANG = re.compile(
+_SGLANG = compile_on_use(
     rb"\[(?P<stamp>20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{3,6})?)(?P<who>[^\]\n]{0,40})\] ?"
     rb"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)[: ] ?)?"
 )
-_PYTHON = re.compile(
+_PYTHON = compile_on_use(
     rb"(?P<stamp>20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{3,6})?),? {1,2}(?:- )?(?:\[?[\w./:-]{1,80}\]? - )?"
     rb"\[?(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b\]?[ :-]{0,3}"
 )
-_PTA = re.compile(
+_PTA = compile_on_use(
     rb"\[(?P<level>[A-Z]{4,8})\] (?P<stamp>20\d\d-\d\d-\d\d-\d\d:\d\d:\d\d) "
     rb"\(PID: ?(?P<pid>\d{1,9}), Device: ?(?P<device>-?\d{1,5}), RankID: ?(?P<rank>-?\d{1,6})\) ?"
 )
-_CANN = re.compile(
+_CANN = compile_on_use(
     rb"(?P<code>[EW][A-Z1-9]\d{4}):? ?(?:\[PID: ?(?P<pid>\d{1,9})\] (?P<stamp>20[\d:.-]{21,27})? ?)?"
     rb"(?:\([EW][A-Z1-9]\d{4}\):? {0,3})?"
 )
-_CANN_USER = re.compile(
+_CANN_USER = compile_on_use(
     rb"\[PID: ?(?P<pid>\d{1,9})\] (?P<stamp>20[\d:.-]{21,27}) (?=.{0,80}\((?P<code>[EW][A-Z1-9]\d{4})\))"
 )
-_SYSLOG = re.compile(
+_SYSLOG = compile_on_use(
     rb"(?P<stamp>[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d) (?P<who>[\w.-]{1,64}) (?=kernel|systemd|dmesg)"
 )
-_UPTIME = re.compile(rb"\[ {0,6}\d{1,9}\.\d{6}\] ")
+_UPTIME = compile_on_use(rb"\[ {0,6}\d{1,9}\.\d{6}\] ")
 
 _FORMATS = (
     ("pta", _PTA),
@@ -160,6 +161,8 @@ def parse_line(raw: bytes, clock: Clock) -> LogLine:
     if names and not name.startswith(_NOT_A_RANK):
         rank = rank_of_name("_".join(names)) or rank
     line = _parse_format(data, at, clock)
+    if not at and line.text[:1] not in b"[E":  # nothing stands before it, and no error block in it
+        return line
     inner = line
     if line.form in ("vllm", "sglang", "python", "c10", "torch_npu") and line.text[:1] in b"[E":
         # A torch_npu or CANN error block inside a service's line: its own stamp and ids are the closer ones.
@@ -179,6 +182,19 @@ def parse_line(raw: bytes, clock: Clock) -> LogLine:
     )
 
 
+def read_stamp(raw: bytes, clock: Clock) -> Stamp | None:
+    """Return the stamp of a raw line: that of `parse_line`, without the rest for the two most frequent formats."""
+    if b"\r" not in raw and b"\x1b" not in raw:
+        found = _PLOG.match(raw)
+        if found is not None:
+            return clock.dated(found.group("stamp")) if found.group("stamp") else None
+        found = _GLOG.match(raw)
+        # What begins like this can be an error block with a stamp of its own.
+        if found is not None and raw[found.end() : found.end() + 1] not in b"[E":
+            return clock.glog(found.group("stamp"))
+    return parse_line(raw, clock).stamp
+
+
 def _prefix_at(data: bytes, at: int) -> re.Match[bytes] | None:
     first = data[at : at + 1]
     if first == b"[":
@@ -193,7 +209,7 @@ def _prefix_at(data: bytes, at: int) -> re.Match[bytes] | None:
     return found
 
 
-_ANSI = re.compile(rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|[@-Z\\-_])")
+_ANSI = compile_on_use(rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|[@-Z\\-_])")
 
 
 def _parse_format(data: bytes, at: int, clock: Clock) -> LogLine:

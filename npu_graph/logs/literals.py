@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, NamedTuple
 
 _SAMPLES = (
     (b"abcde", b"cd", True),
@@ -10,6 +10,16 @@ _SAMPLES = (
     (b"ab\0cde", b"\0cd", True),
     (b"ab\0cde", b"\0ce", False),
 )
+# From so many occurrences on, bytes.count is quicker than one call of the C library for each.
+_COUNTED_ONE_BY_ONE = 100
+
+
+class _Search(NamedTuple):
+    """Three searches; the literals are not empty and hold no NUL."""
+
+    present: Callable[[bytes, Iterable[bytes]], list[bytes]]
+    present_in_plain: Callable[[bytes, Iterable[bytes]], list[bytes]]
+    count_in_plain: Callable[[bytes, bytes], int]
 
 
 def _c_library() -> tuple[Any, Any] | None:
@@ -24,7 +34,7 @@ def _c_library() -> tuple[Any, Any] | None:
         library = ctypes.PyDLL(None)  # the calls are short: no reason to let go of the interpreter
         strstr, memmem = library.strstr, library.memmem
         strstr.restype = memmem.restype = ctypes.c_void_p
-        strstr.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
+        strstr.argtypes = (ctypes.c_void_p, ctypes.c_char_p)  # the text, or where in it to go on
         memmem.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
         right = all((memmem(text, len(text), item, len(item)) is not None) is held for text, item, held in _SAMPLES)
     except (ImportError, OSError, TypeError, AttributeError, ValueError):
@@ -32,19 +42,36 @@ def _c_library() -> tuple[Any, Any] | None:
     return (strstr, memmem) if right else None
 
 
-def _finder() -> Callable[[bytes, Iterable[bytes]], list[bytes]]:
+def _search() -> _Search:
     functions = _c_library()
     if functions is None:
-        return lambda text, literals: [item for item in literals if item in text]
+
+        def find(text: bytes, literals: Iterable[bytes]) -> list[bytes]:
+            return [item for item in literals if item in text]
+
+        return _Search(find, find, lambda text, literal: text.count(literal))
     strstr, memmem = functions
 
-    def find(text: bytes, literals: Iterable[bytes]) -> list[bytes]:
+    def present(text: bytes, literals: Iterable[bytes]) -> list[bytes]:
         if b"\0" in text:  # strstr would stop there
             return [item for item in literals if memmem(text, len(text), item, len(item)) is not None]
+        return present_in_plain(text, literals)
+
+    def present_in_plain(text: bytes, literals: Iterable[bytes]) -> list[bytes]:
         return [item for item in literals if strstr(text, item) is not None]
 
-    return find
+    def count_in_plain(text: bytes, literal: bytes) -> int:
+        number = 0
+        at = strstr(text, literal)
+        while at is not None:
+            number += 1
+            if number >= _COUNTED_ONE_BY_ONE:
+                return text.count(literal)
+            at = strstr(at + len(literal), literal)
+        return number
+
+    return _Search(present, present_in_plain, count_in_plain)
 
 
-# Returns those of the literals (not empty, without NUL) that occur in the text.
-present_literals = _finder()
+# Of literals, those that occur in the text; the same, and how often one occurs, for a text without NUL.
+present_literals, present_in_plain, count_in_plain = _search()

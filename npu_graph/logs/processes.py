@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from npu_graph.logs.lines import LogLine
 from npu_graph.logs.partial import Partial, SourceInfo
 from npu_graph.logs.segment import Process, Segment
 
@@ -21,6 +22,11 @@ def process_id(info: SourceInfo, segment: Segment, pid: str) -> str:
         pid = named[0] if len(named) == 1 else pid
     who = pid if pid else f"file {info.path}"
     return f"{info.host}/{who}" if info.host else who
+
+
+def line_process(line: LogLine) -> str:
+    """Return what identifies the process of a line: its id, else the rank that a launcher printed."""
+    return line.pid or (f"rank {line.rank}" if line.rank else "")
 
 
 def merged_processes(partial: Partial) -> dict[str, tuple[Process, str]]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import median
 from typing import Any, Sequence
 
-from npu_graph import bundle
 from npu_graph.cli import InputText
-from npu_graph.codes import CodeBook
 from npu_graph.diagnosis.error_lines import find_codes
 from npu_graph.diagnosis.reading import read_report
+from npu_graph.knowledge import Knowledge
 from npu_graph.logs import anomalies as judging
-from npu_graph.logs.anomalies import cadence
+from npu_graph.logs.anomalies import Cadence, cadence
+from npu_graph.logs.averages import median
 from npu_graph.logs.blind_spots import find_blind_spots
 from npu_graph.logs.context import attach_contexts
 from npu_graph.logs.failures import Failures, Group, Occurrence, find_failures
@@ -23,7 +22,7 @@ from npu_graph.logs.segment import Process
 from npu_graph.logs.signatures import find_event
 from npu_graph.logs.stamps import DAY, SECOND, Clock, show
 from npu_graph.logs.timeline import WAY_MEANS, Place, Timeline, build_timeline, point_record
-from npu_graph.patterns import load_patterns, match_patterns
+from npu_graph.patterns import KNOWN_FROM, match_patterns
 
 SCHEMA = "npu-graph/log/1"
 MAX_CLUSTERS_SHOWN = 50
@@ -50,7 +49,7 @@ def analyse(
         folders: knowledge folders, by default the bundle's seed and its overlays.
         language: of the attached diagnosis: 'en', 'zh', or '' to follow the excerpt.
     """
-    knowledge = list(folders) if folders is not None else bundle.knowledge_folders()
+    knowledge = Knowledge(folders)
     limits = {**judging.defaults(), **(limits or {})}
     processes = merged_processes(partial)
     ranks = {name: label for name, (_, label) in processes.items()}
@@ -61,7 +60,8 @@ def analyse(
     failures = find_failures(partial, timeline)
     if rank:
         failures = _failures_of_rank(failures, {name for name, label in ranks.items() if label == rank})
-    found = judging.find_anomalies(timeline, processes, span[1], limits)
+    paces = [cadence(item) for item in timeline.replays]
+    found = judging.find_anomalies(timeline, processes, span[1], limits, paces)
     if failures.first is not None:
         attach_contexts(partial, [(failures.first.place, _own_time(failures.first))], host)
     record: dict[str, Any] = {
@@ -73,7 +73,7 @@ def analyse(
         "formats": _summed(segment.forms for _, segment in partial.sources()),
         "processes": [_process_record(name, *processes[name], timeline) for name in sorted(processes)],
         "captures": _capture_record(timeline, ranks),
-        "replays": _replay_record(timeline, ranks),
+        "replays": _replay_record(timeline, paces, ranks),
         "compiles": [{**point_record(item), "rank": ranks.get(item.process, "")} for item in timeline.compiles],
         "capture_phases": [{**point_record(item), "rank": ranks.get(item.process, "")} for item in timeline.totals],
         "updates": _update_record(timeline),
@@ -225,10 +225,9 @@ def _capture_record(timeline: Timeline, ranks: dict[str, str]) -> dict[str, Any]
     }
 
 
-def _replay_record(timeline: Timeline, ranks: dict[str, str]) -> dict[str, Any]:
+def _replay_record(timeline: Timeline, paces: Sequence[Cadence], ranks: dict[str, str]) -> dict[str, Any]:
     graphs: list[dict[str, Any]] = []
-    for item in timeline.replays:
-        pace = cadence(item)
+    for item, pace in zip(timeline.replays, paces):
         graphs.append(
             {
                 "process": item.process,
@@ -237,7 +236,7 @@ def _replay_record(timeline: Timeline, ranks: dict[str, str]) -> dict[str, Any]:
                 "capture_number": item.generation,
                 "count": item.replays.count,
                 "first_us": item.replays.first[1] if item.replays.first else None,
-                "last_us": item.replays.last[1] if item.replays.last else None,
+                "last_us": item.replays.last,
                 "interval_p50_us": pace.p50,
                 "interval_p99_us": pace.p99,
                 "idle_gaps": pace.idle_gaps,
@@ -315,12 +314,10 @@ def _anomaly_record(item: judging.Anomaly, ranks: dict[str, str]) -> dict[str, A
     }
 
 
-def _error_record(failures: Failures, ranks: dict[str, str], knowledge: Sequence[Path]) -> dict[str, Any]:
+def _error_record(failures: Failures, ranks: dict[str, str], knowledge: Knowledge) -> dict[str, Any]:
     shown = failures.groups[:MAX_CLUSTERS_SHOWN]
     first_key = failures.first.key if failures.first is not None else None
     shown += [group for group in failures.groups[MAX_CLUSTERS_SHOWN:] if group.key == first_key]
-    book = CodeBook.load(knowledge)
-    patterns = load_patterns(knowledge).patterns
     clusters = []
     for at, group in enumerate(shown):
         record = {
@@ -341,7 +338,7 @@ def _error_record(failures: Failures, ranks: dict[str, str], knowledge: Sequence
             "patterns": [],
         }
         if at < _CODED_CLUSTERS or group.key == first_key:
-            record["codes"], record["patterns"] = _known(group, book, patterns)
+            record["codes"], record["patterns"] = _known(group, knowledge)
         clusters.append(record)
     return {
         "total": failures.errors,
@@ -351,17 +348,19 @@ def _error_record(failures: Failures, ranks: dict[str, str], knowledge: Sequence
     }
 
 
-def _known(group: Group, book: CodeBook, patterns: Any) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
+def _known(group: Group, knowledge: Knowledge) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
     """Return the codes and the established patterns in one error's text."""
     report = read_report([InputText("-", group.text, 0)])
     codes: list[dict[str, str]] = []
     for mention in find_codes(report.lines):
-        entries = book.find(mention.code)
+        entries = knowledge.codes.find(mention.code)
         if entries and mention.code not in {item["code"] for item in codes}:
             codes.append({"code": mention.code, "symbol": entries[0].symbol, "meaning": entries[0].plain_meaning})
     text = report.text
-    matches = match_patterns(patterns, text, [line.number for line in report.lines], text, "")
-    best = [match for match in matches if match.score >= 0.7][:2]
+    matches = match_patterns(
+        knowledge.patterns, text, [line.number for line in report.lines], text, "", with_candidates=False
+    )
+    best = [match for match in matches if match.score >= KNOWN_FROM][:2]
     return codes[:4], [{"id": m.pattern.id, "title": m.pattern.title, "score": round(m.score, 2)} for m in best]
 
 
@@ -473,11 +472,11 @@ def _clock_record(timeline: Timeline, failures: Failures, partial: Partial) -> d
     }
 
 
-def _diagnosis(text: str, language: str, knowledge: Sequence[Path]) -> dict[str, Any]:
+def _diagnosis(text: str, language: str, knowledge: Knowledge) -> dict[str, Any]:
     """Return the classification of the excerpt by the diagnosis engine, without its report."""
     from npu_graph.diagnosis.record import diagnose
 
-    full = diagnose([InputText("first failure", text, 0)], language, knowledge)
+    full = diagnose([InputText("first failure", text, 0)], language, knowledge=knowledge)
     kept = ("verdict", "stage", "layer", "owner", "error_codes", "patterns", "cases")
     return {name: full[name] for name in kept}
 

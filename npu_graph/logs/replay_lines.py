@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
-from collections import deque
-from itertools import count, repeat
+from bisect import bisect_left
 from operator import add, itemgetter
-from typing import Callable, Dict, Iterable, Sequence, Tuple
+from typing import Callable, Dict, Sequence, Tuple
 
 from npu_graph.logs.dispatch import GLOG_FROM
 from npu_graph.logs.lines import parse_line
@@ -21,10 +19,11 @@ Graph = Tuple[str, str, str]  # (pid, way of logging, graph)
 # `V1203 11:20:42`, the second of a stamp; `582991`, its microseconds.
 _SECOND_SIZE = 14
 _MICRO = (15, 21)
-_NO_TIME = -(1 << 62)
+# When a graph was replayed that never was; a longer gap than any between two stamps says so.
+_NEVER, _SINCE_EVER = -(1 << 62), 1 << 61
 NO_REPLAY, TO_READ = 0, -1
-# Replays wait until there are this many, so that those of one graph are added in one go.
-_WAITING_MOST = 1 << 15
+# Gaps wait until there are this many, so that those of one graph are added in one go.
+_WAITING_MOST = 1 << 16
 _MAX_CACHED = 1 << 16
 
 
@@ -47,135 +46,159 @@ class ReplayLines:
         self._second_text = itemgetter(slice(offset, offset + _SECOND_SIZE))
         self._micro_text = itemgetter(slice(offset + _MICRO[0], offset + _MICRO[1]))
         self._tail_text = itemgetter(slice(offset + GLOG_FROM, None))
-        tails = _Tails(self._new_slot)
-        self._slot, self._known = tails.__getitem__, tails.get
-        # Number 0 stands for no graph. Per graph: the positions of its replays among all that wait. Arrays, because
-        # as many number objects would not stay in the processor's cache.
-        self._names: list[Graph] = [("", "", "")]
+        self._number = _Tails(self._number_of).__getitem__
         self._numbers: dict[Graph, int] = {}
-        self._positions: list[array[int]] = [array("i")]
-        self._times = array("q")
-        # Where each taken group of lines begins among those that wait, and its lines: (first line number, indexes).
-        self._group_starts: list[int] = []
-        self._groups: list[tuple[int, Sequence[int]]] = []
-        self._captures: dict[int, list[int]] = {}
+        # By the number of a graph, 0 standing for none: its replays since it was last captured, when the last of them
+        # was, the gap above which a gap is among the longest, and the gaps that are not in its replays yet. Arrays, as
+        # so many number objects would not stay in the processor's cache.
+        self._names: list[Graph] = [("", "", "")]
+        self._replays = [Replays()]
+        self._last = [_NEVER]
+        self._floors = [-1]
+        self._gaps = [array("f")]
+        self._appends: list[Callable[[float], None]] = [self._gaps[0].append]
+        self._waiting = 0
+        self._start_block()
 
-    def known(self, lines: Sequence[bytes]) -> list[int]:
-        """Return the number of the graph that each line replays, or NO_REPLAY where that is not known to be so."""
-        return list(map(self._known, map(self._tail_text, lines), repeat(NO_REPLAY)))
+    def _start_block(self) -> None:
+        # The replays of a block in the order of its lines: number of the graph, microseconds, index of the line.
+        self._block: tuple[list[int], list[int], list[int]] = ([], [], [])
+        self._odd: list[tuple[int, int, int]] = []  # (index, number, us) of replays whose lines are of no usual form
+        self._captures: list[tuple[int, int]] = []  # (index, number)
 
-    def learn(self, lines: Sequence[bytes]) -> list[int]:
+    def numbers(self, lines: Sequence[bytes]) -> list[int]:
         """Return of lines of torch_npu's graph files the number of the graph that is replayed, NO_REPLAY or TO_READ."""
-        return list(map(self._slot, map(self._tail_text, lines)))
+        return list(map(self._number, map(self._tail_text, lines)))
 
-    def take(self, lines: list[bytes], slots: list[int], where: list[int], base: int) -> None:
-        """Take replays, in the order of their lines.
+    def begin_block(self, base: int) -> None:
+        """Begin a block whose first line has this number."""
+        self._base = base
+
+    def take(self, lines: list[bytes], numbers: list[int], where: list[int]) -> None:
+        """Take the block's replays, in the order of their lines.
 
         Args:
             lines: whole lines.
-            slots: number of each line's graph.
-            where: index of each line; `base` is the line number of index 0.
+            numbers: of each line's graph.
+            where: index of each line.
         """
         times = self._read_times(lines)
         if times is None or self._since is not None or self._until is not None:
-            self._take_one_by_one(slots, lines, where, base)
-            return
-        start = self._begin_group(base, where)
-        self._times.extend(times)
-        # array.append for every replay, without a step of the interpreter.
-        deque(map(array.append, map(self._positions.__getitem__, slots), count(start)), maxlen=0)
+            numbers, times, where = self._read_one_by_one(lines, numbers, where)
+        self._block = (numbers, times, where)
 
-    def begin_capture(self, graph: Graph, line: int) -> bool:
-        """Note that a graph is captured at a line: its replays after it are counted anew. False if it is not known."""
+    def add(self, graph: Graph, line: int, us: int | None) -> None:
+        """Add one replay of the block whose line was read for itself."""
+        number = self._numbers.get(graph)
+        if number is None or us is None:
+            self._segment.replays.setdefault(graph, [Replays()])[-1].add(line, us)
+        else:
+            self._odd.append((line - self._base, number, us))
+
+    def begin_capture(self, graph: Graph, line: int) -> None:
+        """Note that a graph is captured at a line of the block: its replays after it are counted anew."""
         number = self._numbers.get(graph)
         if number is None:
-            return False
-        self._captures.setdefault(number, []).append(line)
-        return True
+            self._segment.replays.setdefault(graph, [Replays()]).append(Replays())
+        else:
+            self._captures.append((line - self._base, number))
 
-    def commit_when_due(self) -> None:
-        """Add the replays of graphs that were captured again, and all of them when there are many."""
-        for number in self._captures:
-            self._commit(number)
-        self._captures.clear()
-        if len(self._times) > _WAITING_MOST:
+    def end_block(self) -> None:
+        """Count the replays of the block."""
+        numbers, times, where = self._block
+        if self._odd:
+            rows = sorted([*zip(where, numbers, times), *self._odd])
+            where, numbers, times = (list(column) for column in zip(*rows))
+        done = 0
+        for index, number in self._captures:
+            at = bisect_left(where, index)
+            self._count(numbers[done:at], times[done:at], where[done:at])
+            self._start_over(number)
+            done = at
+        self._count(numbers[done:], times[done:], where[done:])
+        self._waiting += len(numbers)
+        if self._waiting > _WAITING_MOST:
             self.commit()
+        self._start_block()
 
     def commit(self) -> None:
-        """Add the waiting replays to their graphs."""
-        for number, positions in enumerate(self._positions):
-            if positions:
+        """Add all gaps to their graphs' replays."""
+        for number, gaps in enumerate(self._gaps):
+            if gaps:
                 self._commit(number)
-        del self._times[:]
-        self._group_starts.clear()
-        self._groups.clear()
+        self._waiting = 0
+
+    def finish(self) -> None:
+        """Add what is left; no more blocks may follow."""
+        self.commit()
+        for replays, last in zip(self._replays, self._last):
+            if last != _NEVER:
+                replays.last = last
+
+    def _count(self, numbers: list[int], times: list[int], where: list[int]) -> None:
+        # A loop of few steps: quicker than sorting the replays by graph with C functions and reading them again.
+        last, floors, appends = self._last, self._floors, self._appends
+        for number, us, index in zip(numbers, times, where):
+            gap = us - last[number]
+            last[number] = us
+            if 0 <= gap <= floors[number]:
+                appends[number](gap)
+            else:
+                self._count_unusual(number, gap, index + self._base, us)
+
+    def _count_unusual(self, number: int, gap: int, line: int, us: int) -> None:
+        """Count a first replay, one before which the clock went back, or one after one of the longest gaps."""
+        replays = self._replays[number]
+        if gap > _SINCE_EVER:
+            replays.first = replays.first or (line, us)
+            replays.count += 1
+        elif gap < 0:
+            replays.back += 1
+            replays.count += 1
+        else:
+            self._gaps[number].append(gap)
+            self._floors[number] = replays.keep_longest(gap, line, us)
 
     def _commit(self, number: int) -> None:
-        """Add one graph's waiting replays; where it was captured meanwhile, a new count starts at that line."""
-        positions = self._positions[number]
-        stretches = self._segment.replays.setdefault(self._names[number], [Replays()])
-        own_times = list(map(self._times.__getitem__, positions))
-        ends = tuple((self._line_at(positions[at]), own_times[at]) for at in (0, -1) if positions)
-        self._count_lines(self._names[number][0], len(positions), ends)
-        done = 0
-        begins = self._captures.get(number)
-        if begins:
-            own_lines = list(map(self._line_at, positions))
-            for begin in begins:
-                upto = bisect_right(own_lines, begin)
-                if upto > done:
-                    stretches[-1].add_many(positions[done:upto], own_times[done:upto], self._line_at)
-                stretches.append(Replays())
-                done = upto
-        if len(positions) > done:
-            stretches[-1].add_many(positions[done:], own_times[done:], self._line_at)
-        del positions[:]
+        replays, gaps = self._replays[number], self._gaps[number]
+        replays.add_gaps(gaps)
+        replays.last = self._last[number]
+        del gaps[:]
 
-    def _count_lines(self, pid: str, number: int, places: Iterable[tuple[int, int | None]]) -> None:
-        """Count lines of a process, some of them with (line, time)."""
-        self._segment.forms["torch_npu"] = self._segment.forms.get("torch_npu", 0) + number
-        process = self._segment.process(pid)
-        process.lines += number
-        process.forms.add("torch_npu")
-        for line, us in places:
-            process.seen(line, us)
-
-    def _begin_group(self, base: int, where: Sequence[int]) -> int:
-        start = len(self._times)
-        self._group_starts.append(start)
-        self._groups.append((base, where))
-        return start
-
-    def _line_at(self, position: int) -> int:
-        at = bisect_right(self._group_starts, position) - 1
-        base, where = self._groups[at]
-        return base + where[position - self._group_starts[at]]
+    def _start_over(self, number: int) -> None:
+        """Count a graph's further replays as those of a new capture."""
+        if self._last[number] != _NEVER:
+            self._commit(number)
+        self._replays[number] = Replays()
+        self._segment.replays[self._names[number]].append(self._replays[number])
+        self._last[number] = _NEVER
+        self._floors[number] = -1
 
     def _read_times(self, lines: list[bytes]) -> list[int] | None:
         try:
-            times = list(
+            return list(
                 map(add, map(self._second, map(self._second_text, lines)), map(int, map(self._micro_text, lines)))
             )
         except ValueError:
             return None
-        return None if min(times) < 0 else times
 
-    def _take_one_by_one(self, slots: list[int], lines: list[bytes], where: list[int], base: int) -> None:
-        for slot, line, index in zip(slots, lines, where):
+    def _read_one_by_one(
+        self, lines: list[bytes], numbers: list[int], where: list[int]
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Return numbers, microseconds and indexes of the lines that have a stamp inside the window."""
+        rows = []
+        for number, line, index in zip(numbers, lines, where):
             stamp = self._clock.glog(line[self._offset + 1 :])
-            if stamp is None or self._is_outside(stamp.us):
-                us = stamp.us if stamp is not None else None
-                self._count_lines(self._names[slot][0], 1, ((index + base, us),))
             if stamp is None:
-                self._segment.replays.setdefault(self._names[slot], [Replays()])[-1].add(index + base, None)
+                self._replays[number].add(index + self._base, None)
             elif not self._is_outside(stamp.us):
-                self._positions[slot].append(self._begin_group(base, (index,)))
-                self._times.append(stamp.us)
+                rows.append((number, stamp.us, index))
+        return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
 
     def _is_outside(self, us: int) -> bool:
         return (self._since is not None and us < self._since) or (self._until is not None and us > self._until)
 
-    def _new_slot(self, tail: bytes) -> int:
+    def _number_of(self, tail: bytes) -> int:
         parsed = parse_line(b"V0101 00:00:00.000000 " + tail, self._clock)
         event = find_event(parsed.text)
         key = event[1].group("key").decode("latin-1") if event is not None else ""
@@ -183,10 +206,15 @@ class ReplayLines:
         process = self._segment.process(parsed.pid)
         if parsed.rank:
             process.ranks.add(parsed.rank)
-        number = self._numbers.setdefault(name, len(self._names))
-        if number == len(self._names):
+        number = self._numbers.setdefault(name, len(self._replays))
+        if number == len(self._replays):
+            replays = self._segment.replays.setdefault(name, [Replays()])[-1]
             self._names.append(name)
-            self._positions.append(array("i"))
+            self._replays.append(replays)
+            self._last.append(_NEVER if replays.last is None else replays.last)
+            self._floors.append(replays.floor)
+            self._gaps.append(array("f"))
+            self._appends.append(self._gaps[-1].append)
         return number
 
 
@@ -199,25 +227,26 @@ class _Seconds(Dict[bytes, int]):
 
     def __missing__(self, text: bytes) -> int:
         stamp = self._clock.glog(text[1:] + b".000000")
-        us = stamp.us if stamp is not None else _NO_TIME
+        if stamp is None:
+            raise ValueError(f"no time: {text!r}")
         if len(self) > _MAX_CACHED:
             self.clear()
-        self[text] = us
-        return us
+        self[text] = stamp.us
+        return stamp.us
 
 
 class _Tails(Dict[bytes, int]):
     """The rest of a graph line after its stamp to a graph's number, or NO_REPLAY or TO_READ."""
 
-    def __init__(self, slot: Callable[[bytes], int]) -> None:
+    def __init__(self, number_of: Callable[[bytes], int]) -> None:
         super().__init__()
-        self._slot = slot
+        self._number_of = number_of
 
     def __missing__(self, tail: bytes) -> int:
         at = tail.find(b"NPUGRAPH ")
         word = tail[at + 9 : at + 12] if at >= 0 else b""
         if word == b"Rep":
-            number = self._slot(tail)
+            number = self._number_of(tail)
         elif word == b"All" or b"Child AllocateToPool" in tail:
             number = NO_REPLAY
         else:

@@ -8,8 +8,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from itertools import accumulate
-from operator import sub
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 # The longest gaps are kept with their line, so that a claim about the tail can be looked up.
 KEPT_GAPS = 8
@@ -18,7 +17,8 @@ KEPT_GAPS = 8
 # buckets whatever the number of replays.
 _UPPER_HALF = 1 if sys.byteorder == "little" else 0
 # Gaps are counted in portions of this size: one graph's counts then stay in the processor's cache.
-_FRESH_MOST = 4096
+_FRESH_MOST, _FRESH_FEW = 4096, 1024
+_PARTS_MOST = 16
 
 
 def bucket(gap: int) -> int:
@@ -32,31 +32,49 @@ def edge(code: int) -> int:
 
 
 def _buckets(gaps: Sequence[int]) -> array[int]:
-    return array("H", array("f", gaps).tobytes())[_UPPER_HALF::2]
+    return _upper_halves(array("f", gaps))
+
+
+def _upper_halves(gaps: array[float]) -> array[int]:
+    return array("H", gaps.tobytes())[_UPPER_HALF::2]
+
+
+def _part(buckets: Mapping[int, int]) -> tuple[array[int], array[int]]:
+    codes = array("H", sorted(buckets))
+    return codes, array("Q", map(buckets.__getitem__, codes))
 
 
 class Replays:
     """Replays of one graph in one stretch of a log, in line order."""
 
-    __slots__ = ("_codes", "_fresh", "_numbers", "back", "count", "first", "last", "longest", "unstamped")
+    __slots__ = ("_counted", "_fresh", "back", "count", "first", "last", "longest", "unstamped")
 
     def __init__(self) -> None:
         self.count = 0
         self.unstamped = 0
         self.back = 0  # times the clock went back between two replays
         self.first: tuple[int, int] | None = None  # (line, us)
-        self.last: tuple[int, int] | None = None
+        self.last: int | None = None  # us
         self.longest: list[tuple[int, int, int]] = []  # (-gap, line of the later replay, us)
-        # Buckets of gaps: those not yet counted in line order, and the counted ones by code. Arrays, because there is
-        # one distribution per capture: as dictionaries, 3,000 of them take 100 MB.
+        # Buckets of gaps: those not yet counted in line order, and the counted ones as parts of (codes, numbers), which
+        # are added up when there are some. Arrays, because there is one distribution per capture: as dictionaries,
+        # 3,000 of them take 100 MB.
         self._fresh = array("H")
-        self._codes = array("H")
-        self._numbers = array("Q")
+        self._counted: list[tuple[array[int], array[int]]] = []
 
-    def buckets(self) -> dict[int, int]:
+    def buckets(self) -> Mapping[int, int]:
         """Return how many gaps lie in each bucket."""
-        self._count_fresh()
-        return dict(zip(self._codes, self._numbers))
+        total = Counter(dict(zip(*self._counted[0]))) if self._counted else Counter()
+        for codes, numbers in self._counted[1:]:
+            for code, number in zip(codes, numbers):
+                total[code] = total.get(code, 0) + number
+        total.update(self._fresh)
+        return total
+
+    def settle(self) -> None:
+        """Count what is many, so that whoever joins stretches need not."""
+        if len(self._fresh) > _FRESH_FEW:
+            self._count_fresh()
 
     def _add_buckets(self, codes: array[int]) -> None:
         self._fresh.extend(codes)
@@ -65,16 +83,13 @@ class Replays:
 
     def _count_fresh(self) -> None:
         if self._fresh:
-            self._count(Counter(self._fresh))
-            self._fresh = array("H")
+            fresh, self._fresh = self._fresh, array("H")
+            self._add_parts([_part(Counter(fresh))])
 
-    def _count(self, more: dict[int, int]) -> None:
-        """Add counted buckets."""
-        merged = dict(more)
-        for code, number in zip(self._codes, self._numbers):
-            merged[code] = merged.get(code, 0) + number
-        self._codes = array("H", sorted(merged))
-        self._numbers = array("Q", map(merged.__getitem__, self._codes))
+    def _add_parts(self, parts: Sequence[tuple[array[int], array[int]]]) -> None:
+        self._counted = [*self._counted, *parts]
+        if len(self._counted) > _PARTS_MOST:
+            self._counted, self._fresh = [_part(self.buckets())], array("H")
 
     def add(self, line: int, us: int | None) -> None:
         """Add one replay."""
@@ -85,59 +100,40 @@ class Replays:
         if self.first is None:
             self.first = (line, us)
         if self.last is not None:
-            self._gap(us - self.last[1], line, us)
-        self.last = (line, us)
+            self._gap(us - self.last, line, us)
+        self.last = us
 
-    def add_many(self, positions: Sequence[int], times: Sequence[int], line_at: Callable[[int], int]) -> None:
-        """Add replays in line order, all of them stamped; `line_at` gives the line of a position."""
-        if self.last is None:
-            gaps = list(map(sub, times[1:], times))
-            positions_of_gaps, their_times = positions[1:], times[1:]
-        else:
-            gaps = list(map(sub, times, [self.last[1], *times]))
-            positions_of_gaps, their_times = positions, times
-        if gaps:
-            if min(gaps) < 0:
-                self.back += sum(gap < 0 for gap in gaps)
-                self._add_buckets(_buckets([gap for gap in gaps if gap >= 0]))
-            else:
-                self._add_buckets(_buckets(gaps))
-            self._keep_longest(gaps, positions_of_gaps, their_times, line_at)
-        self.count += len(times)
-        if self.first is None:
-            self.first = (line_at(positions[0]), times[0])
-        self.last = (line_at(positions[-1]), times[-1])
+    def add_gaps(self, gaps: array[float]) -> None:
+        """Add replays by the gaps before them (of type "f"), none negative; `keep_longest` keeps the longest of all."""
+        self.count += len(gaps)
+        self._add_buckets(_upper_halves(gaps))
 
-    def _keep_longest(
-        self, gaps: list[int], positions: Sequence[int], times: Sequence[int], line_at: Callable[[int], int]
-    ) -> None:
-        """Keep the longest of the gaps; positions and times are those of the later replays."""
-        if len(self.longest) == KEPT_GAPS:
-            floor = -self.longest[-1][0]
-            if max(gaps) < floor:
-                return
-        else:  # of a long list only the longest few are wanted: find the floor before building tuples
-            floor = max(0, sorted(gaps)[-KEPT_GAPS:][0])
-        longest = [at for at, gap in enumerate(gaps) if gap >= floor]
-        self._keep((-gaps[at], line_at(positions[at]), times[at]) for at in longest)
+    def keep_longest(self, gap: int, line: int, us: int) -> int:
+        """Keep a gap, with the line and time of the later replay, among the longest; returns the new `floor`."""
+        self._keep([(-gap, line, us)])
+        return self.floor
+
+    @property
+    def floor(self) -> int:
+        """The gap above which a further gap is among the longest."""
+        return -self.longest[-1][0] if len(self.longest) == KEPT_GAPS else -1
 
     def append(self, other: Replays, shift: int) -> None:
         """Append what follows in the same file; `shift` is the number of lines before it."""
         self.count += other.count
         self.unstamped += other.unstamped
         self.back += other.back
-        if other._codes:
-            self._count(dict(zip(other._codes, other._numbers)))
+        self._add_parts(other._counted)
         self._add_buckets(other._fresh)
         self._keep((gap, line + shift, us) for gap, line, us in other.longest)
         if other.first is not None:
             line, us = other.first
             if self.last is not None:
-                self._gap(us - self.last[1], line + shift, us)
+                self._gap(us - self.last, line + shift, us)
             if self.first is None:
                 self.first = (line + shift, us)
         if other.last is not None:
-            self.last = (other.last[0] + shift, other.last[1])
+            self.last = other.last
 
     def _gap(self, gap: int, line: int, us: int) -> None:
         if gap < 0:
@@ -150,16 +146,17 @@ class Replays:
         self.longest = sorted([*self.longest, *longest])[:KEPT_GAPS]
 
     def to_record(self) -> list[Any]:
-        buckets = [list(item) for item in self.buckets().items()]
-        return [self.count, self.unstamped, self.back, self.first, self.last, buckets, self.longest]
+        buckets = [list(item) for item in sorted(self.buckets().items())]
+        last = [0, self.last] if self.last is not None else None  # a line number was there, of which nobody asked
+        return [self.count, self.unstamped, self.back, self.first, last, buckets, self.longest]
 
     @classmethod
     def from_record(cls, record: list[Any]) -> Replays:
         made = cls()
         made.count, made.unstamped, made.back = record[:3]
         made.first = tuple(record[3]) if record[3] else None
-        made.last = tuple(record[4]) if record[4] else None
-        made._count({int(code): int(number) for code, number in record[5]})
+        made.last = record[4][1] if record[4] else None
+        made._counted = [_part({int(code): int(number) for code, number in record[5]})]
         made.longest = [(int(a), int(b), int(c)) for a, b, c in record[6]]
         return made
 

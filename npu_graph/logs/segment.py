@@ -5,13 +5,17 @@ from __future__ import annotations
 import zlib
 from typing import Any, Iterable, NamedTuple
 
+from npu_graph.logs.lines import LogLine
 from npu_graph.logs.replays import Replays
 
 # Bounds for hostile logs; each is far above what a real one holds, and reaching one is said in the report.
 MAX_CLUSTERS = 4096  # kept by smallest hash, so that what is kept does not depend on the order of merging
 MAX_EVENTS = 60000  # kept from the start of the stretch
 MAX_PROCESSES = 4096
+MAX_NAMES = 8  # of one process, and as many ranks
 TEXT_KEPT = 600
+# How often it is noted where a line begins (bytes), so that lines can be read again without counting from the start.
+_MARK_EVERY = 4 << 20
 
 
 class Event(NamedTuple):
@@ -123,6 +127,8 @@ class Segment:
         self.counts: dict[str, int] = {}  # cut lines, glued records, clock steps ...
         self.first_stamp: tuple[int, int] | None = None  # (us, resolution) of the first stamped line
         self.last_stamp: tuple[int, int] | None = None  # (us, resolution) of the last stamped line
+        # (lines before, offset in the file) of some lines; where a result was stored and loaded there are none
+        self.marks: list[tuple[int, int]] = []
         self.retracted: dict[str, int] = {}  # pid -> line of "error log can be ignored"
 
     @property
@@ -133,6 +139,11 @@ class Segment:
         if number:
             self.counts[what] = self.counts.get(what, 0) + number
 
+    def mark(self, offset: int) -> None:
+        """Note where the next line begins in the file."""
+        if not self.marks or offset - self.marks[-1][1] >= _MARK_EVERY:
+            self.marks.append((self.lines, offset))
+
     def process(self, pid: str) -> Process:
         found = self.processes.get(pid)
         if found is None:
@@ -140,6 +151,26 @@ class Segment:
                 pid = ""
             found = self.processes.setdefault(pid, Process())
         return found
+
+    def count_level(self, level: str, number: int) -> None:
+        if number:
+            self.levels[level] = self.levels.get(level, 0) + number
+
+    def describe(self, pid: str, number: int, line: LogLine) -> None:
+        """Note of a process what a line of it, by its number, tells."""
+        process = self.process(pid)
+        process.seen(number, line.stamp.us if line.stamp is not None else None)
+        process.forms.add(line.form)
+        if line.name and len(process.names) < MAX_NAMES:
+            process.names.add(line.name)
+        if line.rank and len(process.ranks) < MAX_NAMES:
+            process.ranks.add(line.rank)
+
+    def settle(self) -> None:
+        """Do what can be done before the segment is joined to others: that is done in one process only."""
+        for stretches in self.replays.values():
+            for replays in stretches:
+                replays.settle()
 
     def append(self, other: Segment) -> None:
         """Append the segment that starts where this one ends."""
@@ -183,6 +214,7 @@ class Segment:
         if self.first_stamp is None:
             self.first_stamp = other.first_stamp
         self.last_stamp = other.last_stamp or self.last_stamp
+        self.marks += [(lines + shift, offset) for lines, offset in other.marks]
         self.lines += other.lines
         self.end = other.end
 

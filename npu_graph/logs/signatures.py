@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from npu_graph.expressions import compile_on_use
+
 
 class Signature(NamedTuple):
     """One kind of graph event.
@@ -20,7 +22,7 @@ class Signature(NamedTuple):
 
 
 def _signature(kind: str, hub: bytes, expression: bytes, unit: float = 1.0) -> Signature:
-    return Signature(kind, hub, re.compile(expression), unit)
+    return Signature(kind, hub, compile_on_use(expression), unit)
 
 
 _RI = rb"model_ri=(?P<key>[^\s,]{1,40})"

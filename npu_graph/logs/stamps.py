@@ -7,6 +7,8 @@ import re
 import time
 from typing import NamedTuple
 
+from npu_graph.expressions import compile_on_use
+
 SECOND = 1_000_000
 DAY = 86400 * SECOND
 # A stamp may lie this far after the reference (a clock that runs ahead, a copied file) and still be of its year.
@@ -15,12 +17,12 @@ _YEAR_SLACK = 2 * DAY
 _DATED_REACH = 350 * DAY
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
-_DATED = re.compile(
+_DATED = compile_on_use(
     rb"(20\d\d)-(\d\d)-(\d\d)[-T ](\d\d):(\d\d):(\d\d)(?:[.,:](\d{1,3})(?:\.(\d{3})|(\d{1,6}))?)? ?(Z|[+-]\d\d:?\d\d)?"
 )
-_GLOG = re.compile(rb"(20\d\d)?(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6})")
-_SHORT = re.compile(rb"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
-_SYSLOG = re.compile(rb"([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d)")
+_GLOG = compile_on_use(rb"(20\d\d)?(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6})")
+_SHORT = compile_on_use(rb"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
+_SYSLOG = compile_on_use(rb"([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d)")
 _MONTHS = {m: i for i, m in enumerate(b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
 
 
