@@ -79,7 +79,14 @@ class TestTheArchitecturePage:
         called = called[called.index("def diagnose(") :].partition("\ndef ")[0]
         order = [
             *("read_report(", "find_codes(", "find_first_cause(", "_best_matches(", "decide_stage(", "decide_layer("),
-            *("decide_owner(", "find_environment(", "read_frameworks(", "find_missing(", "knowledge.codes", "compose_report("),
+            *(
+                "decide_owner(",
+                "find_environment(",
+                "read_frameworks(",
+                "find_missing(",
+                "knowledge.codes",
+                "compose_report(",
+            ),
         ]
         places = [called.index(name) for name in order]
         assert places == sorted(places)

@@ -273,3 +273,43 @@ def test_a_chinese_report_is_told_in_chinese_what_confirms_a_candidate(diagnose_
 )
 def test_a_version_is_read_in_the_form_it_is_pasted(diagnose_text: Diagnose, row: str) -> None:
     assert diagnose_text(f"{row}\nnpu graph capture fails\n")["environment"]["torch_npu"] == "2.9.0"
+
+
+# --- what the report shows of a failure --------------------------------------------------------------------------
+
+
+def test_the_reason_that_cann_gives_beside_a_code_is_shown(diagnose_text: Diagnose) -> None:
+    text = (
+        "RuntimeError: SetDevice, error code is 107001\n"
+        "[PID: 23] 2026-06-05-08:18:18.244.598 Invalid_Argument(EE1001): The argument is invalid."
+        "Reason: The invalid device is 3 and the visible devices are 0, 1.\n"
+    )
+    assert "The invalid device is 3 and the visible devices are 0, 1." in render_text(
+        diagnose_text(f"npu graph\n{text}")
+    )
+
+
+TRITON = (
+    "torch.compile on the NPU\n"
+    "triton.compiler.errors.CompilationError: at 9:21:\n"
+    "    tmp3 = helper(tmp2)\n"
+    "                     ^\n"
+)
+
+
+def test_what_triton_prints_below_the_quoted_code_is_the_cause(diagnose_text: Diagnose) -> None:
+    first = diagnose_text(TRITON + "AttributeError(\"'NoneType' object has no attribute '__add__'\")\n")["first_cause"]
+    assert (first["type"], first["message"]) == ("AttributeError", "'NoneType' object has no attribute '__add__'")
+
+
+def test_a_message_that_only_says_where_is_shown_with_the_line_that_says_what(diagnose_text: Diagnose) -> None:
+    first = diagnose_text(TRITON + "tmp3 has no type here\n")["first_cause"]
+    assert first["message"] == "at 9:21: … tmp3 has no type here"
+
+
+def test_an_exception_named_in_a_sentence_is_read_from_its_stack(diagnose_text: Diagnose) -> None:
+    text = f"The graph build fails, reports KeyError: 'axis_7' in the log.\n\n{WRAPPED}".replace(
+        "z1 + 64*y0", "'axis_7'"
+    )
+    first = diagnose_text(text)["first_cause"]
+    assert first["frame"]["function"] == "pick_axis"

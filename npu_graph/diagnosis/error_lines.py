@@ -195,6 +195,16 @@ def is_device_fault(text: str) -> bool:
     return bool(_DEVICE_FAULT.search(text))
 
 
+# What CANN adds to a code in words: `Reason: the invalid device is 1.`
+_IN_WORDS = re.compile(r"\bReason: ?(\S.{3,300})$")
+
+
+def words_of(text: str) -> str:
+    """Return the reason that a line of CANN gives beside its code, ''."""
+    found = _IN_WORDS.search(text)
+    return found.group(1).strip() if found else reason_of(text)
+
+
 def reason_of(text: str) -> str:
     """Return CANN's reason string (`reason=...`), or ''."""
     found = _REASON.search(text)

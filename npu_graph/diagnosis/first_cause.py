@@ -163,9 +163,9 @@ def _exception_failures(raised: Sequence[Raised]) -> list[Failure]:
     ]
 
 
-# What torch.compile raises around the exception of a backend: the real one follows, on the same line or the next.
-_COMPILE_WRAPPER = compile_on_use(r"(?:BackendCompilerFailed|InductorError|LoweringException)$")
-_RAISED_NEXT = compile_on_use(r"(?:backend='\w{1,40}' raised:)?\s*$")
+# What torch.compile and Triton raise around the exception itself: it follows, on the same line or below the quoted code.
+_COMPILE_WRAPPER = compile_on_use(r"(?:BackendCompilerFailed|InductorError|LoweringException|CompilationError)$")
+_RAISED_NEXT = compile_on_use(r"(?:backend='\w{1,40}' raised:|at \d{1,6}:\d{1,6}:)?\s*$")
 _RAISED_HERE = compile_on_use(r"((?:[A-Za-z_]\w*\.){0,8}[A-Z]\w{0,60}(?:Error|Exception)): ?(.*)")
 
 
@@ -389,8 +389,26 @@ def _choose(failures: Sequence[Failure], standing: Sequence[int]) -> int:
     for index in standing:
         item = failures[index]
         if item.kind == "exception" or _kind_of(item.text) == "fault":
-            return index
+            return _with_frames(failures, standing, index)
     return standing[0]
+
+
+def _with_frames(failures: Sequence[Failure], standing: Sequence[int], chosen: int) -> int:
+    """Return the same exception with its stack, where the chosen one is only named in a sentence before it."""
+    first = failures[chosen]
+    if first.kind != "exception" or first.frames:
+        return chosen
+    name = first.type.rpartition(".")[2]
+    return next(
+        (
+            index
+            for index in standing
+            if failures[index].frames
+            and failures[index].type.rpartition(".")[2] == name
+            and failures[index].message[:40] in first.message
+        ),
+        chosen,
+    )
 
 
 def _is_a_sentence(item: Failure) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Sequence
 
 from npu_graph.case_format import Case
 from npu_graph.cases import SIMILAR_FROM, similar_cases
-from npu_graph.cli import InputText
+from npu_graph.cli import InputText, one_line
 from npu_graph.codes import CodeBook
 from npu_graph.diagnosis.anchors import find_anchors
 from npu_graph.diagnosis.classification import (
@@ -22,7 +22,14 @@ from npu_graph.diagnosis.classification import (
     raising_frame,
 )
 from npu_graph.diagnosis.environment import find_environment, find_releases
-from npu_graph.diagnosis.error_lines import CodeMention, find_call_sites, find_codes, find_log_errors, find_told_errors
+from npu_graph.diagnosis.error_lines import (
+    CodeMention,
+    find_call_sites,
+    find_codes,
+    find_log_errors,
+    find_told_errors,
+    words_of,
+)
 from npu_graph.diagnosis.first_cause import IN_A_LOG, Failure, FirstCause, SetAside, find_first_cause
 from npu_graph.diagnosis.framework_places import find_named, read_frameworks, release_records
 from npu_graph.diagnosis.missing import Item, as_records, find_missing
@@ -42,6 +49,8 @@ _RULED_OUT_SCORE = 0.5
 # Below the threshold of a candidate: a code alone is shared by several causes.
 _NEAR_BY_CODE = 0.29
 MAX_CODES = 20
+MAX_REASON = 200
+_SAYS_WHERE = compile_on_use(r"(?:at \d{1,6}:\d{1,6}:?)?\s*")
 # Where a table of versions stands: near the head of a report.
 MAX_TABLE = 64 * 1024
 _CHINESE_SHARE = 0.02
@@ -260,7 +269,7 @@ def _first_cause_record(primary: Failure | None, aside: Sequence[SetAside], lang
     frame = primary.frames[-1] if primary.frames else None
     return {
         "type": primary.type,
-        "message": primary.message[:1000],
+        "message": _full_message(primary)[:1000],
         "line": primary.line,
         "frame": {"file": frame.file, "line": frame.line, "function": frame.function} if frame else None,
         "wrapped_by": [
@@ -273,6 +282,14 @@ def _first_cause_record(primary: Failure | None, aside: Sequence[SetAside], lang
             for item in aside[:10]
         ],
     }
+
+
+def _full_message(primary: Failure) -> str:
+    """Return the message; one that only says where (`at 9:21:`) with the last line of its text, which says what."""
+    if not _SAYS_WHERE.fullmatch(primary.message):
+        return primary.message
+    rest = [line.strip() for line in primary.text.split("\n")[1:] if line.strip(" ^~")]
+    return f"{primary.message} … {rest[-1]}" if rest else primary.message
 
 
 def _code_records(codes: Sequence[CodeMention], cause: FirstCause, book: CodeBook) -> list[dict[str, Any]]:
@@ -295,6 +312,7 @@ def _code_records(codes: Sequence[CodeMention], cause: FirstCause, book: CodeBoo
                 "meaning": entries[0].meaning if entries else "not in the table of codes",
                 "role": role,
                 "line": mention.line,
+                "reason": one_line(words_of(mention.text), MAX_REASON),
             }
         elif role == "primary" and earlier["role"] == "secondary":
             earlier.update(role="primary", line=mention.line)

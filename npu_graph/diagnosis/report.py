@@ -303,6 +303,7 @@ def _cause_details(record: dict[str, Any], words: dict[str, Any], mark: Any) -> 
         rows.append(f"- {words['Codes']}{words[':'].strip()}")
         rows += [
             f"  - {item['code']} {item['symbol']} ({item['role']}): {item['meaning']}"
+            + (f"{words[':']}{mark(item['reason'])}" if item["reason"] else "")
             for item in record["error_codes"][:8]
         ]
     for item in record["cases"]:
