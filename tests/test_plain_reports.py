@@ -313,3 +313,8 @@ def test_an_exception_named_in_a_sentence_is_read_from_its_stack(diagnose_text: 
     )
     first = diagnose_text(text)["first_cause"]
     assert first["frame"]["function"] == "pick_axis"
+
+
+def test_an_option_is_no_symptom(diagnose_text: Diagnose) -> None:
+    text = "torch.compile does not end:\npython3 bench.py --accuracy --backend inductor --npu-backend triton\n"
+    assert diagnose_text(text)["stage"]["value"] != "accuracy"

@@ -242,3 +242,13 @@ def test_two_wheels_confirm_the_python_facts() -> None:
     assert [fault for outcome in outcomes for fault in outcome.faults] == []
     assert min(outcome.checked for outcome in outcomes) > 10
     assert time.monotonic() - started < SECONDS
+
+
+def test_what_a_tool_installs_beside_the_bundle_vouches_for_no_name(tmp_path: Path) -> None:
+    for folder in (".venv/lib", ".cache", "docs"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / ".venv/lib/OthersClass.h").write_text("", encoding="utf-8")
+    (tmp_path / "docs/own_page.md").write_text("", encoding="utf-8")
+    (tmp_path / "install.py").write_text("", encoding="utf-8")
+    own = names.own_names(tmp_path)
+    assert "own_page" in own and "OthersClass" not in own

@@ -84,7 +84,7 @@ _STAGE_CLUES = _clues(
     ("env", 3, r"failed to find function|err00008|undefined symbol|cannot open shared object|libascendcl\.so|not in libopapi|cannot find option named 'ascend"),
     ("env", 2, r"only (?:on|fails on) (?:310|910|950)|310b\b.{0,80}(?:2070|not support|raises)|does not start.{0,80}310p|310p.{0,120}does not start"),
     ("env", 1, r"after .{0,40}(?:moved|upgraded?|switch\w*) to cann|\bhdk\b|driver version|升级后"),
-    ("accuracy", 3, r"garbled|gibberish|rubbish|胡言乱语|(?:wrong|broken|repeated) (?:\w{1,20} )?(?:output|result|answer|value|text)s?\b|accuracy|!{4,}|acceptance rate|接受率|乱码|精度|stays constant|stops? tracking"),
+    ("accuracy", 3, r"garbled|gibberish|rubbish|胡言乱语|(?:wrong|broken|repeated) (?:\w{1,20} )?(?:output|result|answer|value|text)s?\b|(?<!--)accuracy|!{4,}|acceptance rate|接受率|乱码|精度|stays constant|stops? tracking"),
     ("accuracy", 3, r"differs? from eager|not (?:the )?same as eager|incorrect|corrupted|values? (?:are|is) wrong|结果不(?:对|一致)|答非所问"),
     ("accuracy", 3, r"repeats? until|repeat(?:s|ed|ing) (?:the same )?(?:token|word|character)|random outputs?|different text|precision (?:anomal|issue|problem|error)|scores? (?:of .{0,40})?drops?|同一个 ?(?:token|字|词)|重复输出|allclose.{0,20}false"),
     ("performance", 3, r"slow(?:er|s)?\b|throughput|\btpot\b|\bttft\b|speed drops|latency|host time|busy time|性能|吞吐|变慢|更慢|慢很多|空泡"),

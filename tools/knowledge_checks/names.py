@@ -149,6 +149,9 @@ def message_piece(span: str) -> str:
     return longest if len(longest) >= _SHORTEST_PIECE else ""
 
 
+_OWN_HIDDEN = (".claude-plugin", ".ci")
+
+
 def own_names(root: Path) -> set[str]:
     """Return the identifiers, record keys, options and file names of the bundle itself."""
     own: set[str] = set()
@@ -162,9 +165,10 @@ def own_names(root: Path) -> set[str]:
                 own.add(node.id)
             elif isinstance(node, ast.Constant) and _OWN_WORD.fullmatch(str(node.value)):
                 own.add(str(node.value))
-    for path in root.glob("**/*"):
-        if ".git" not in path.parts:
-            own.add(path.stem)
+    for top in root.iterdir():
+        # What a tool makes there (.venv, .git, caches) holds names of others.
+        if not top.name.startswith(".") or top.name in _OWN_HIDDEN:
+            own.update(path.stem for path in (top, *top.glob("**/*")))
     return own
 
 

@@ -141,13 +141,15 @@ class Wheel:
 
 
 def _python_files(path: Path) -> dict[str, bytes]:
-    """Return the Python files of a source distribution by their path as installed."""
+    """Return the Python files of a source distribution that are installed: the package's, not tests or tools."""
     files = {}
+    package = path.name.split("-")[0].replace("-", "_") + "/"
     with tarfile.open(path) as archive:
         for member in archive:
             opened = archive.extractfile(member) if member.isfile() and member.name.endswith(".py") else None
-            if opened is not None:
-                files[re.sub(r"^python/", "", member.name.partition("/")[2])] = opened.read()
+            name = re.sub(r"^python/", "", member.name.partition("/")[2])
+            if opened is not None and name.startswith(package):
+                files[name] = opened.read()
     return files
 
 
