@@ -12,7 +12,7 @@ from typing import Iterable, NamedTuple, Sequence
 
 from npu_graph.expressions import compile_on_use
 from npu_graph.plain_files import read_plain
-from npu_graph.source_map import Place, message_score
+from npu_graph.source_map import Place, fragment_of, fragment_score, message_score
 
 MAP_FOLDER = "framework-maps"
 MAP_SUFFIX = ".tsv"
@@ -39,16 +39,19 @@ _NAMES = {
     "sglang": r"\bsglang",
     "xllm": r"\bxllm",
 }
+FRAMEWORKS = tuple(_NAMES)
 _STATED = {name: compile_on_use(word + _BETWEEN + _VERSION, re.IGNORECASE) for name, word in _NAMES.items()}
 # What is to be installed, or is asked for by another package, is not what ran.
 _NOT_RUN = compile_on_use(
     r"\b(?:pip3?|conda|uv)\b.{0,60}\b(?:install|add)\b|\brequires\b|\bFROM\b|>=|<=|fixed in|修复于"
 )
-_EXCEPTION = compile_on_use(r"^(?:[A-Za-z_][\w.]{0,80}(?:Error|Exception|Warning): ?){1,3}")
 _NUMBERS = compile_on_use(r"\d+|[a-z]+")
 _PACKAGE = compile_on_use(r"(?:^|.*/)((?:vllm_ascend|vllm|sglang|xllm)/[\w./-]+\.(?:py|cpp|h))$")
 # A pre-release stands before its release, a post-release behind it.
-_ORDER = {"dev": -4, "a": -3, "alpha": -3, "b": -2, "beta": -2, "rc": -1, "post": 1}
+_ORDER = {"dev": -2, "rc": -1, "post": 1}
+# Parts of a framework for one kind of hardware or an older engine, and the word by which a report speaks of them: they
+# define the usual names again.
+OTHER_PARTS = (("/_310p/", "310p"), ("/xlite/", "xlite"), ("/torchair/", "torchair"))
 
 
 class Site(NamedTuple):
@@ -64,6 +67,10 @@ class Site(NamedTuple):
     def name(self) -> str:
         """The function as its language writes it: `Class.method`, in C++ `Class::method`."""
         return self.function if self.file.endswith(".py") else self.function.replace(".", "::")
+
+    @property
+    def last_name(self) -> str:
+        return self.function.rpartition(".")[2]
 
 
 class FrameworkMap:
@@ -151,7 +158,8 @@ class FrameworkMap:
     def match_text(self, text: str) -> list[tuple[Site, float]]:
         """Return the raises, asserts and warnings whose message stands in the text, and scores up to 1, best first."""
         folded = " ".join(text[: 16 * 1024].split())
-        part = _EXCEPTION.sub("", folded).strip(" .\"'`")
+        fragment = fragment_of(folded)
+        fragment = fragment if len(fragment) >= MIN_MESSAGE else ""
         found = []
         for file in self._rows:
             for row in self._rows[file]:
@@ -159,9 +167,7 @@ class FrameworkMap:
                     continue
                 cells = row.split("\t")
                 message = cells[2] if len(cells) == 4 else ""
-                score = message_score(message, folded)
-                if not score and MIN_MESSAGE <= len(part) < len(message) and part in message:
-                    score = 0.4 + 0.4 * len(part) / len(message)  # the text is part of the message
+                score = message_score(message, folded) or fragment_score(fragment, message)
                 if score:
                     site = _site(file, row)
                     if site is not None:
@@ -204,7 +210,7 @@ class FrameworkMap:
         if not file or place.function.startswith("<"):
             return None
         sites = [site for site in self.sites_in(file) if site.kind == DEFINITION]
-        own = [site for site in sites if site.function.rpartition(".")[2] == place.function]
+        own = [site for site in sites if site.last_name == place.function]
         if not sites:
             return None
         if own or file.endswith(".py"):
@@ -248,8 +254,8 @@ class Fit(NamedTuple):
     """Which releases of a framework have every line of a stack. `against` are the frames that no release explains."""
 
     releases: list[str]
-    evidence: list[str]
-    against: list[str]
+    evidence: list[Place]
+    against: list[Place]
 
 
 def mentioned(text: str) -> list[str]:
@@ -283,21 +289,19 @@ def span(releases: Sequence[str], known: Sequence[str]) -> str:
 def fit_releases(places: Sequence[Place], framework_map: FrameworkMap) -> Fit | None:
     """Return the releases whose sources have every line of the stack; None when no frame is of the mapped files."""
     releases: list[str] | None = None
-    evidence: list[str] = []
-    against: list[str] = []
+    evidence: list[Place] = []
+    against: list[Place] = []
     for place in dict.fromkeys(place._replace(text="", call="") for place in places):
         fits = framework_map.releases_at(place)
         if fits is None:
             continue
-        shown = f"{place.function} at {framework_map.file_of(place)}:{place.line}".replace(
-            " at ", "", not place.function
-        )
+        here = place._replace(file=framework_map.file_of(place))
         both = [release for release in (releases if releases is not None else fits) if release in fits]
         if both:
             releases = both
-            evidence.append(shown)
+            evidence.append(here)
         else:
-            against.append(shown)
+            against.append(here)
     if releases is None and not against:
         return None
     return Fit(releases or [], evidence, against)

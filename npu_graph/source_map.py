@@ -208,14 +208,13 @@ class SourceMap:
     def match_text(self, text: str, release_id: str = "") -> list[Match]:
         """Return the sites whose message or call stands in the text, best first."""
         folded = " ".join(text[:MAX_TEXT].split())
-        fragment = _EXCEPTION.sub("", folded).strip(" .\"'`")
+        fragment = fragment_of(folded)
         matches: list[Match] = []
         for row in self.rows:
             if row.kind == "frame":
                 continue
             score = message_score(row.message, folded)
-            if not score and MIN_PIECE <= len(fragment) < len(row.message) and fragment in row.message:
-                score = 0.4 + 0.4 * len(fragment) / len(row.message)  # the text is part of the message
+            score = score or fragment_score(fragment, row.message)
             if score:
                 lines = self.lines_in(row, release_id) if release_id else ()
                 # One site of several that print the same: the function printed beside the message decides.
@@ -430,6 +429,17 @@ def _lines_in(lines: Lines, release_id: str, releases: dict[str, Release]) -> tu
                 return lines[name]
         release = releases.get(release.base)
     return ()
+
+
+def fragment_of(folded: str) -> str:
+    """Return a text without the names of exceptions before it, to be looked for inside messages."""
+    return _EXCEPTION.sub("", folded).strip(" .\"'`")
+
+
+def fragment_score(fragment: str, message: str) -> float:
+    """Return how much of a message a text is that stands inside it, 0 when it is no part of it."""
+    inside = MIN_PIECE <= len(fragment) < len(message) and fragment in message
+    return 0.4 + 0.4 * len(fragment) / len(message) if inside else 0.0
 
 
 def message_score(message: str, folded: str) -> float:

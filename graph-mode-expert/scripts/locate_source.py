@@ -35,7 +35,7 @@ from source_lookup import call_chains, frameworks, source_tree
 from npu_graph import bundle, cli
 from npu_graph.diagnosis.environment import find_environment
 from npu_graph.diagnosis.reading import read_report
-from npu_graph.framework_map import DEFINITION
+from npu_graph.framework_map import DEFINITION, FRAMEWORKS
 from npu_graph.source_map import MAP_NAME, Inference, Match, Place, Release, Row, SourceMap, find_places, parse_lines
 
 SCHEMA = "npu-graph/source/1"
@@ -537,8 +537,8 @@ def _framework_versions(given: Sequence[str]) -> dict[str, str]:
     for item in given:
         name, _, version = item.partition("==")
         name = name.strip().lower().replace("_", "-")
-        if name not in frameworks.NAMES:
-            raise cli.CommandError(f"--framework {item}: expected one of {', '.join(frameworks.NAMES)}, then ==VERSION")
+        if name not in FRAMEWORKS:
+            raise cli.CommandError(f"--framework {item}: expected one of {', '.join(FRAMEWORKS)}, then ==VERSION")
         versions[name] = version.strip()
     return versions
 

@@ -23,7 +23,7 @@ from health.tables import read_table
 
 from npu_graph import bundle, cli
 from npu_graph.diagnosis.report import code_span
-from npu_graph.framework_map import DEPRECATED, FrameworkMap, span
+from npu_graph.framework_map import DEPRECATED, FRAMEWORKS, FrameworkMap, span
 from npu_graph.patterns import load_patterns
 
 SCHEMA = "npu-graph/variables/1"
@@ -34,7 +34,6 @@ MAX_NAMED = 8
 SHORTEST_NAME = 5
 # How a variable is pasted: `export X=1`, `-e X=1`.
 _BARE = re.compile(r"^(?:export|set|setenv|-e|--env)\s+")
-FRAMEWORKS = ("vllm-ascend", "vllm", "sglang")
 # The kind of a row whose name is in circulation and is read by no release.
 ABSENT = "absent"
 EXAMPLES = (

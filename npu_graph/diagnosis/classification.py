@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Sequence
 
+from npu_graph.diagnosis.error_lines import speaks_of_device
 from npu_graph.diagnosis.first_cause import Failure
 from npu_graph.diagnosis.reading import Line
 from npu_graph.diagnosis.tracebacks import Frame
@@ -236,7 +237,7 @@ def _graph_plays_a_part(text: str, primary: Failure) -> bool:
     return (
         _ONLY_WITH_GRAPH.search(text) is not None
         or is_about_graph(f"{primary.type}: {primary.text}".lower())
-        or _OF_DEVICE.search(primary.text.lower()) is not None
+        or speaks_of_device(primary.text)
         or any(_GRAPH_FRAME.search(f"{frame.file} {frame.function}") for frame in primary.frames)
     )
 
@@ -346,7 +347,7 @@ _INTERNALS = (
 # Frames that only pass a call on, or hold a check's helper: the one before them decides.
 _PASSES_ON = compile_on_use(r"/torch/(?!_npu)|/lib/python3\.\d{1,2}/(?!site-packages|dist-packages)|<frozen|<string>")
 _HELPS = compile_on_use(r"/torch/__init__\.py$|/lib/python3\.\d{1,2}/(?!site-packages|dist-packages)|<frozen|<string>")
-# A check of its caller's arguments, and what a device or an allocator reports, say nothing about the code around them.
+# A check of its caller's arguments says nothing about the code around it.
 _CHECKS_ARGUMENTS = compile_on_use(r"/torch/__init__\.py$")
 _OF_DEVICE = compile_on_use(
     r"out of memory|npu function error|error code is|\baclnn\w|ai ?core|aivec|\be[a-z1-9]\d{4}\b"
@@ -366,7 +367,7 @@ def _own_frame(primary: Failure) -> Frame | None:
 def _internal_owner(primary: Failure) -> str:
     """Return the part of torch_npu whose internals raised the exception, '' when another file did."""
     frame = _own_frame(primary)
-    if frame is None or _CHECKS_ARGUMENTS.search(primary.frames[-1].file) or _OF_DEVICE.search(primary.text.lower()):
+    if frame is None or _CHECKS_ARGUMENTS.search(primary.frames[-1].file) or speaks_of_device(primary.text):
         return ""
     return next((owner for owner, expression in _INTERNALS if expression.search(frame.file)), "")
 

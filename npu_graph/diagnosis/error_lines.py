@@ -190,6 +190,18 @@ def _refuses(text: str) -> bool:
     return _REFUSES.search(text) is not None and _PERSON.search(text) is None
 
 
+# What a kernel, CANN or an allocator reports, often later than the call that caused it (in lower case).
+_OF_DEVICE = compile_on_use(
+    r"out of memory|function error|error code is|runtime result|\b(?:107|145|161|207|507|561)\d{3}\b"
+    r"|\baclnn\w|ai ?core|aivec|\be[a-z1-9]\d{4}\b"
+)
+
+
+def speaks_of_device(text: str) -> bool:
+    """Say whether an error text is the device's or CANN's: then it says nothing about the code around it."""
+    return _OF_DEVICE.search(text.lower()) is not None
+
+
 def is_device_fault(text: str) -> bool:
     """Say whether the text reports a fault of a running kernel rather than a refused call."""
     return bool(_DEVICE_FAULT.search(text))

@@ -1,4 +1,4 @@
-"""Places in vLLM-Ascend, vLLM and SGLang that a report names, in the release that it states or that its stack shows."""
+"""Places in a serving framework that a report names, in the release that it states or that its stack shows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 from npu_graph.expressions import compile_on_use
-from npu_graph.framework_map import Fit, FrameworkMap, Site, fit_releases, mentioned, own_path, span, stated_versions
+from npu_graph.framework_map import (
+    OTHER_PARTS,
+    Fit,
+    FrameworkMap,
+    Site,
+    fit_releases,
+    mentioned,
+    own_path,
+    span,
+    stated_versions,
+)
 from npu_graph.source_map import Place
 
 # Named functions that are shown: more would bury those of the stack.
@@ -23,8 +33,6 @@ _NAMED = compile_on_use(
 )
 # What another message may hold too ("'{}' object has no attribute '{}'") is shorter than this.
 _OWN_TEXT = 40
-# Files for other hardware define the same names; they count only where the report speaks of it.
-_SPECIAL = (("_310p/", "310p"), ("xlite/", "xlite"), ("torchair/", "torchair"))
 _NAMED_AFTER = {"vllm-ascend": "vllm"}
 
 
@@ -91,13 +99,19 @@ def release_records(readings: Sequence[Reading]) -> list[dict[str, Any]]:
             "stated": ", ".join(item.stated) or None,
             "releases": list(item.fit.releases),
             "shown": span(item.fit.releases, item.map.releases),
-            "from": list(item.fit.evidence),
-            "not_explained": list(item.fit.against),
+            "from": [_shown(place) for place in item.fit.evidence],
+            "not_explained": [_shown(place) for place in item.fit.against],
             "contradicts": item.contradicts,
         }
         for item in readings
         if item.fit is not None
     ]
+
+
+def _shown(place: Place) -> str:
+    """Return a frame as text; a line of a C++ log names no function."""
+    where = f"{place.file}:{place.line}"
+    return f"{place.function} at {where}" if place.file.endswith(".py") else where
 
 
 def version_of(repository: str, readings: Sequence[Reading]) -> str | None:
@@ -112,8 +126,8 @@ def version_of(repository: str, readings: Sequence[Reading]) -> str | None:
 
 def is_explained(file: str, line: int, function: str, readings: Sequence[Reading]) -> bool:
     """Say whether a frame stands where some release of its framework has it; a file without a map is not in doubt."""
-    shown = f"{function} at {own_path(file)}:{line}"
-    return not any(item.fit is not None and shown in item.fit.against for item in readings)
+    place = Place(function, own_path(file), line, "", "")
+    return not any(item.fit is not None and place in item.fit.against for item in readings)
 
 
 def find_named(readings: Sequence[Reading], text: str, first: str, places: Sequence[Place]) -> list[dict[str, Any]]:
@@ -127,12 +141,12 @@ def find_named(readings: Sequence[Reading], text: str, first: str, places: Seque
     """
     in_stack = {place.function for place in places}
     low = text.lower()
-    other_hardware = tuple(part for part, word in _SPECIAL if word not in low)
+    other_hardware = tuple(part for part, word in OTHER_PARTS if word not in low)
     anchors: list[dict[str, Any]] = []
     for item in readings:
         raised = [site for site, _ in item.map.match_text(first) if _own_text(site) >= _OWN_TEXT] if first else []
         here = _present(raised, item)
-        if len({(site.file, site.function) for site in here}) == 1 and _last_name(here[0]) not in in_stack:
+        if len({(site.file, site.function) for site in here}) == 1 and here[0].last_name not in in_stack:
             anchors.append(_anchor(here[0], item))
     for word in dict.fromkeys(_names_in(first) + _names_in(text[:_TEXT_READ])):
         if word in in_stack or "_" not in word.strip("_") and not word.startswith("_"):
@@ -151,10 +165,6 @@ def find_named(readings: Sequence[Reading], text: str, first: str, places: Seque
 
 def _names_in(text: str) -> list[str]:
     return [next(name for name in found if name) for found in _NAMED.findall(text)][:MAX_WORDS]
-
-
-def _last_name(site: Site) -> str:
-    return site.function.rpartition(".")[2]
 
 
 def _is_inside_function(site: Site) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Sequence
 
 from npu_graph.diagnosis.classification import GRAPH_WORDS
+from npu_graph.diagnosis.error_lines import speaks_of_device
 from npu_graph.diagnosis.first_cause import Failure
 from npu_graph.expressions import compile_on_use
 
@@ -86,10 +87,6 @@ ITEMS = {
 
 # Whole words: "install", "changed" and "exchange" hold the letters too.
 _HANGS = compile_on_use(r"\bhang(?:s|ing)?\b|\bhung\b|\bstuck\b|deadlock|卡|hang住|(?:不|未)返回|无响应")
-# What a kernel or CANN reports late: only then does the queue hide the failing call, and plog know more.
-_OF_DEVICE = compile_on_use(
-    r"error code is|function error|runtime result|\b[15]\d{5}\b|\bE[A-Z1-9]\d{4}\b|aicore|npu out of memory"
-)
 # Also called after an exception in the body of the capture: pasted alone it may hide the cause above it.
 _CLOSES_CAPTURE = compile_on_use(r"\bcapture_end\b|AclmdlRICaptureEnd")
 # Nothing fails there, so there is no stack to send.
@@ -116,7 +113,7 @@ def find_missing(
     low = text.lower()
     wanted: list[str] = list(_BY_STAGE.get(stage, ())) if not decisive else []
     hangs = _HANGS.search(low) is not None
-    of_python = primary is not None and primary.kind == "exception" and not _OF_DEVICE.search(primary.text)
+    of_python = primary is not None and primary.kind == "exception" and not speaks_of_device(primary.text)
     if of_python and not hangs and "plog" in wanted:
         wanted.remove("plog")
     if not decisive and hangs:

@@ -88,7 +88,7 @@ def diagnose(
     cause = find_first_cause(report.lines, find_exceptions(report.lines), sites, codes, find_log_errors(report.lines))
     if cause.failure is None or _only_names_a_code(cause.failure):
         told = find_first_cause(report.lines, [], [], [], find_told_errors(report.lines))
-        cause = _with_code(told, cause) if told.failure is not None else cause
+        cause = _with_code(told, cause)
     primary = cause.failure
     echoes = "\n".join(item.failure.text for item in cause.wrapped_by)
     matches = _best_matches(report, primary, echoes, knowledge.patterns)
@@ -163,9 +163,9 @@ _PROSE = compile_on_use(r"[*`]|\b(?:reports?|with|and|the|an?|我们|报)\b|[\u4
 
 
 def _with_code(told: FirstCause, cause: FirstCause) -> FirstCause:
-    """Return the told error with the sentence that names its code behind it: patterns and codes are looked up in both."""
+    """Return the told error, with the sentence that names its code behind it; the cause as it was when none is told."""
     if told.failure is None or cause.failure is None:
-        return told
+        return cause if told.failure is None else told
     text = f"{told.failure.text}\n{cause.failure.text}"
     return told._replace(failure=told.failure._replace(text=text))
 

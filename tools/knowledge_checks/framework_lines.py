@@ -12,7 +12,7 @@ from npu_graph.framework_map import DEFINITION, MAP_FOLDER, MAP_SUFFIX, VARIABLE
 
 def check(root: Path, sources: Sources) -> Outcome:
     """Read every line that a map names, as text: what stands there must be what the map says."""
-    outcome = Outcome("framework maps", "lines of vLLM-Ascend, vLLM and SGLang, in each release that could be read")
+    outcome = Outcome("framework maps", "lines of the serving frameworks, in each release that could be read")
     for path in sorted((root / "knowledge" / MAP_FOLDER).glob(f"*{MAP_SUFFIX}")):
         framework_map = FrameworkMap.load(path.stem, [root / "knowledge"])
         shown = f"knowledge/{MAP_FOLDER}/{path.name}"
@@ -46,9 +46,9 @@ def _check_release(framework_map: FrameworkMap, release: str, sources: Sources, 
 
 def _is_there(site: Site, line: str) -> bool:
     """Say whether a source line begins what the site is."""
-    name = re.escape(site.function.rpartition(".")[2])
+    name = re.escape(site.last_name)
     if not site.file.endswith(".py"):
-        return (name if site.kind == DEFINITION else re.escape(site.kind)) in re.escape(line) or name in line
+        return (site.last_name if site.kind == DEFINITION else site.kind) in line
     if site.kind == VARIABLE:
         return re.match(rf"\s*['\"]?{name}['\"]?\s*[:=]", line) is not None
     if site.kind == DEFINITION:

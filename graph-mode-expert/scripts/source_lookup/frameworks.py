@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 from npu_graph import cli
-from npu_graph.framework_map import DEFINITION, FrameworkMap, Site, stated_versions
+from npu_graph.framework_map import DEFINITION, FRAMEWORKS, OTHER_PARTS, FrameworkMap, Site, stated_versions
 from npu_graph.source_map import Place, find_places
 
 from . import source_tree
 
-NAMES = ("vllm-ascend", "vllm", "sglang", "xllm")
 # Where the images of vLLM-Ascend keep the projects that they install in place.
 _WORKSPACES = ("/vllm-workspace/vllm-ascend", "/vllm-workspace/vllm", "/sgl-workspace/sglang/python")
-_SPECIAL = ("/_310p/", "/xlite/", "/torchair/")
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*")
 MAX_MATCHES = 6
 # As for torch_npu: a longer table would bury the answer.
@@ -57,7 +55,7 @@ class Finder:
     def find(self, text: str) -> list[dict[str, Any]]:
         """Return the match records of a name, a frame or a message; [] when no map has it."""
         if self._frameworks is None:
-            self._frameworks = [self._load(name) for name in NAMES if not self.versions or name in self.versions]
+            self._frameworks = [self._load(name) for name in FRAMEWORKS if not self.versions or name in self.versions]
         found = [item for framework in self._frameworks if framework.map.releases for item in _find(text, framework)]
         here = [
             (site, own, fits) for site, own, fits in found if not own.release or own.map.lines_in(site, own.release)
@@ -99,8 +97,8 @@ def _find(text: str, framework: Framework) -> list[tuple[Site, Framework, list[s
 
 
 def _is_special(site: Site) -> bool:
-    """Say whether the file is for one kind of hardware or an older engine: the usual one is shown before it."""
-    return any(part in site.file for part in _SPECIAL)
+    """Say whether the file is one of OTHER_PARTS: the usual one is shown before it."""
+    return any(part in site.file for part, _ in OTHER_PARTS)
 
 
 def _newest(site: Site, framework: Framework) -> int:
@@ -119,7 +117,7 @@ def _function_of(place: Place, framework: Framework) -> Site | None:
     sites = [
         site
         for site in framework.map.sites_in(framework.map.file_of(place))
-        if site.kind == DEFINITION and site.function.rpartition(".")[2] == place.function
+        if site.kind == DEFINITION and site.last_name == place.function
     ]
     release = framework.release or framework.map.releases[-1]
     before = [site for site in sites if any(line <= place.line for line in framework.map.lines_in(site, release))]
@@ -140,7 +138,7 @@ def _record(site: Site, framework: Framework, fits: Sequence[str]) -> dict[str, 
         "file": site.file,
         "installed_file": site.file,
         "function": site.name,
-        "printed_function": site.function.rpartition(".")[2],
+        "printed_function": site.last_name,
         "line": lines[0] if len(lines) == 1 else None,
         "lines": list(lines),
         "exact": len(lines) == 1 and framework.exact,
@@ -167,8 +165,7 @@ def _members(site: Site, framework: Framework) -> list[dict[str, Any]]:
         if lines:
             first = framework_map.releases[member.changes[0][0]]
             later = member.changes[0][0] > site.changes[0][0]
-            name = member.function.rpartition(".")[2]
-            found.append({"name": name, "line": lines[0], "since": first if later else None})
+            found.append({"name": member.last_name, "line": lines[0], "since": first if later else None})
     return sorted(found, key=lambda item: item["line"])
 
 
@@ -176,7 +173,7 @@ def _statement(site: Site) -> str:
     """Return what stands on the site's line: `def _dummy_run` or `class ACLGraphWrapper`, else the message."""
     if site.kind != DEFINITION:
         return site.message
-    name = site.function.rpartition(".")[2]
+    name = site.last_name
     if not site.file.endswith(".py"):
         return f"{name}("
     return f"class {name}" if name[:1].isupper() else f"def {name}("
