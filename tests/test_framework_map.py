@@ -311,7 +311,8 @@ def test_two_versions_in_one_report_are_never_exact(diagnose_text: Diagnose) -> 
     ],
 )
 def test_variables_and_other_names_are_no_places(diagnose_text: Diagnose, text: str) -> None:
-    assert [item for item in diagnose_text(text)["anchors"] if item["repo"].startswith("vllm") and item["exact"]] == []
+    exact = [item for item in diagnose_text(text)["anchors"] if item["repo"].startswith("vllm") and item["exact"]]
+    assert [item for item in exact if item["function"].rpartition(".")[2] in text] == []
 
 
 def test_a_message_of_the_framework_gives_its_raise(ascend: FrameworkMap, diagnose_text: Diagnose) -> None:
@@ -393,6 +394,22 @@ def test_an_unknown_framework_is_an_error_that_lists_the_known() -> None:
     done = locate("x", "--framework", "llama.cpp==1")
     assert done.returncode == 2
     assert "expected one of vllm-ascend, vllm, sglang, xllm" in done.stderr
+
+
+def test_a_name_that_one_framework_lacks_is_said_of_that_one_only() -> None:
+    done = locate("CUDAGraphWrapper", "--framework", "vllm-ascend==0.18.0")
+    assert done.returncode == 1
+    assert "not in the mapped parts of vllm-ascend:" in done.stdout and "sglang" not in done.stdout
+
+
+def test_a_patterns_source_is_given_in_the_release_of_the_report(diagnose_text: Diagnose) -> None:
+    text = (
+        "vllm-ascend 0.14.0rc1, cudagraph_mode FULL_DECODE_ONLY, eagle3\n"
+        "AttributeError: 'ForwardContext' object has no attribute 'draft_attn_metadatas'\n"
+    )
+    record = diagnose_text(text)
+    assert record["patterns"][0]["id"] == "P-UPD-005"
+    assert ("update_full_graph_params", 213, "0.14.0rc1", True) in places_of(record)
 
 
 def test_an_unknown_name_is_not_found_anywhere() -> None:
@@ -482,7 +499,7 @@ def test_a_variable_of_a_framework_is_known_with_its_releases() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "a variable of vllm-ascend" in done.stdout
-    assert "0.9.1 to 0.11.0 (no newer one)" in done.stdout
+    assert "0.9.1 to 0.11.0 (not in 0.11.2 and newer)" in done.stdout
 
 
 def test_a_variable_that_is_read_only_to_name_its_successor_is_deprecated() -> None:

@@ -72,6 +72,12 @@ WORDS = {
         "该行号属于其他版本:{}",
     ),
     "line": ("line", "行"),
+    "line_from": ("line, from the release named on (- gone)", "行号，自所列版本起（- 表示已删除）"),
+    "only_in": (
+        "not in the mapped parts of {}: functions, checks, warnings; a variable: lookup_variable.py; an attribute or"
+        " another file: grep in the installed package",
+        "不在 {} 的已映射部分（函数、检查、告警）；环境变量用 lookup_variable.py；属性或其他文件请在已安装的包里 grep",
+    ),
     "not_there": ("not in this release; elsewhere:", "该版本没有;其他版本:"),
     "means": ("usually means", "通常含义"),
     "stage": ("stage", "阶段"),
@@ -188,7 +194,7 @@ def locate(texts: Sequence[str], context: Context) -> dict[str, Any]:
             "inferred": _inference_record(context.inferred, context.source_map),
         },
         "results": results,
-        "only_frameworks": context.frameworks is not None and bool(context.frameworks.versions),
+        "only_frameworks": list(context.frameworks.versions) if context.frameworks is not None else [],
         "get_sources": source_tree.clone_commands(release) if release and context.tree is None else [],
     }
 
@@ -389,7 +395,9 @@ def render_answer(record: dict[str, Any], zh: bool, mark: Any) -> str:
             lines.append(f"  {WORDS['unknown'][zh]}: {WORDS['unknown_name'][zh]}")
             lines.append(f"  {WORDS['nearest'][zh]}: {', '.join(map(mark, result['nearest']))}")
         elif result["status"] == UNKNOWN:
-            lines.append(f"  {WORDS['unknown'][zh]}: {WORDS['unknown_why'][zh]}")
+            asked = record["only_frameworks"]
+            why = WORDS["only_in"][zh].format(", ".join(asked)) if asked else WORDS["unknown_why"][zh]
+            lines.append("  " + (why if asked else f"{WORDS['unknown'][zh]}: {why}"))
         elif result["matches"] and "release" in result["matches"][0] and find_places(result["query"]):
             fits = ", ".join(result["releases_with_this_line"]) or WORDS["no_known"][zh]
             lines.append("  " + WORDS["fits"][zh].format(fits))
@@ -429,7 +437,8 @@ def _match_lines(match: dict[str, Any], zh: bool, mark: Any, release_known: bool
         lines.append("    " + WORDS["near"][zh].format(match["near"]))
     if at is None:
         table = list(match["lines_by_release"].items())[-MAX_RELEASES_SHOWN:]
-        label = WORDS["not_there"][zh] if release_known else f"{WORDS['line'][zh]}:"
+        any_release = f"{WORDS['line_from' if 'release' in match else 'line'][zh]}:"
+        label = WORDS["not_there"][zh] if release_known else any_release
         lines.append(f"    {label} " + ", ".join(f"{name} {line}" for name, line in table))
     if match["kind"] != DEFINITION:
         lines.append(f"    {match['kind']}: {mark(match['message'][:300])}")
@@ -438,7 +447,7 @@ def _match_lines(match: dict[str, Any], zh: bool, mark: Any, release_known: bool
             f"{item['name']} {item['line']}" + (WORDS["since"][zh].format(item["since"]) if item["since"] else "")
             for item in match["members"][:MAX_MEMBERS]
         ]
-        lines.append(f"    {WORDS['methods'][zh]}: {', '.join(names)}")
+        lines.append(f"    {WORDS['methods'][zh]} ({match['members_release']}): {', '.join(names)}")
     meaning = match["meaning"]["zh" if zh else "en"]
     if meaning:
         lines.append(f"    {WORDS['stage'][zh]} {match['stage']}; {WORDS['means'][zh]}: {meaning}")

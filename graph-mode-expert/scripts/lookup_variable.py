@@ -51,7 +51,7 @@ WORDS = {
         "absent": "exists in no source",
         "framework": "a variable of {} (its effect is not in this bundle)",
         "releases": "releases that list it",
-        "gone": "no newer one",
+        "gone": "not in {} and newer",
         "deprecated": "deprecated",
         "unknown": "not in the table",
         "near": "near",
@@ -67,7 +67,7 @@ WORDS = {
         "absent": "任何源码中都不存在",
         "framework": "{} 的变量（本工具包没有它的作用说明）",
         "releases": "列出该变量的版本",
-        "gone": "更新的版本没有",
+        "gone": "{} 及更新的版本没有",
         "deprecated": "已弃用",
         "unknown": "不在表中",
         "near": "相近",
@@ -108,7 +108,7 @@ def find_in_frameworks(name: str) -> dict[str, Any] | None:
                 "framework": framework,
                 "releases": span(releases, framework_map.releases),
                 "deprecated": site.message == DEPRECATED,
-                "is_in_newest": releases[-1] == framework_map.releases[-1],
+                "gone_since": next(iter(framework_map.releases[framework_map.releases.index(releases[-1]) + 1 :]), ""),
                 "source": f"{framework_map.repository} {releases[-1]} {site.file}:{line}",
             }
     return None
@@ -147,7 +147,7 @@ def render(answer: dict[str, Any], language: str, markdown: bool) -> str:
             rows.append(f"  {words['named_in']}: {', '.join(answer['named_in'])}")
         return "\n".join(rows)
     if answer["status"] == "framework":
-        gone = "" if answer["is_in_newest"] else f" ({words['gone']})"
+        gone = f" ({words['gone'].format(answer['gone_since'])})" if answer["gone_since"] else ""
         rows.append(f"  {words['releases']}: {answer['releases']}{gone}")
         rows.append(f"  {words['source']}: {answer['source']}")
         rows += [f"  {words['named_in']}: {', '.join(answer['named_in'])}"] if answer["named_in"] else []

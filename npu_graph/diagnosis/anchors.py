@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 from npu_graph.diagnosis.error_lines import CallSite
 from npu_graph.diagnosis.first_cause import Failure
-from npu_graph.diagnosis.framework_places import Reading, is_explained, version_of
+from npu_graph.diagnosis.framework_places import Reading, find_source, is_explained, version_of
 from npu_graph.expressions import compile_on_use
 from npu_graph.patterns import Pattern
 from npu_graph.source_map import LOST_NAME, Match, Place, Release, SourceMap
@@ -76,6 +76,7 @@ def find_anchors(
                     continue  # the same place, already known to the line
                 anchors.append(
                     _of_source(file, function or "", source_map, releases)
+                    or find_source(frameworks, repository, file, function or "")
                     or _anchor(repository, file, function or "", int(line) if line else None, revision, False)
                 )
     distinct = {(item["file"], item["function"], item["line"]): item for item in reversed(anchors)}

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Sequence
 
 from npu_graph.expressions import compile_on_use
 from npu_graph.framework_map import (
+    DEFINITION,
     OTHER_PARTS,
     Fit,
     FrameworkMap,
@@ -161,6 +162,17 @@ def find_named(readings: Sequence[Reading], text: str, first: str, places: Seque
         if len(anchors) >= MAX_NAMED:
             break
     return anchors[:MAX_NAMED]
+
+
+def find_source(readings: Sequence[Reading], repository: str, file: str, function: str) -> dict[str, Any] | None:
+    """Return a pattern's source in the release that the report is about; None where that, or the place, is not known."""
+    for item in readings:
+        if item.map.repository == repository and item.releases and function:
+            name = function.rpartition(".")[2]
+            sites = [site for site in _present(item.map.sites_in(file), item) if site.kind == DEFINITION]
+            own = [site for site in sites if site.last_name == name]
+            return _anchor(own[0], item) if len(own) == 1 else None
+    return None
 
 
 def _names_in(text: str) -> list[str]:

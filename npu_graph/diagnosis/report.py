@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 from npu_graph.patterns import Pattern
 
-_SHOWN_VERSIONS = ("torch", "torch_npu", "cann", "driver", "soc")
+_SHOWN_VERSIONS = ("torch", "torch_npu", "cann", "driver", "soc", "python")
 
 _WORDS = {
     "en": {
@@ -262,6 +262,9 @@ def _located(record: dict[str, Any], words: dict[str, Any], mark: Any) -> list[s
 def _environment(environment: dict[str, Any], words: dict[str, Any], mark: Any) -> list[str]:
     """Return what was taken for the user's versions, so that a wrong reading is seen, and the release of the lines."""
     stated = [f"{name} {environment[name]}" for name in _SHOWN_VERSIONS if environment[name]]
+    framework = environment["framework"]
+    if framework and framework["version"]:
+        stated.append(f"{framework['name']} {framework['version']}")
     rows = [f"- {words['Read as']}{words[':']}{mark('; '.join(stated))}"] if stated else []
     inferred = environment["torch_npu_inferred"]
     if inferred and inferred["value"]:
