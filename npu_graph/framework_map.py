@@ -43,8 +43,12 @@ FRAMEWORKS = tuple(_NAMES)
 _STATED = {name: compile_on_use(word + _BETWEEN + _VERSION, re.IGNORECASE) for name, word in _NAMES.items()}
 # What is to be installed, or is asked for by another package, is not what ran.
 _NOT_RUN = compile_on_use(
-    r"\b(?:pip3?|conda|uv)\b.{0,60}\b(?:install|add)\b|\brequires\b|\bFROM\b|>=|<=|fixed in|修复于"
+    r"\b(?:pip3?|conda|uv)\b.{0,60}\b(?:install|add)\b|\b[Rr]equires?\b|\bFROM\b|>=|<=|[Ff]ixed (?:in|by)|修复于"
+    r"|[Ww]orks? (?:fine )?(?:with|in|on)|[Uu]pgrad\w{1,4} from\s*$|(?<![Aa]fter )\b[Uu]pgrade to\s*$"
+    r"|\bplanned\b|\bwanted\b"
+    r"|(?:请|需要?|建议|计划|准备).{0,6}(?:升级|安装)"
 )
+_CLAUSE_END = compile_on_use(r"[.,;] |[，；。]")
 _NUMBERS = compile_on_use(r"\d+|[a-z]+")
 _PACKAGE = compile_on_use(r"(?:^|.*/)((?:vllm_ascend|vllm|sglang|xllm)/[\w./-]+\.(?:py|cpp|h))$")
 # A pre-release stands before its release, a post-release behind it.
@@ -263,12 +267,23 @@ def mentioned(text: str) -> list[str]:
     return [name for name, expression in _MENTIONED if expression.search(text)]
 
 
+# How far before a version the words stand that say that it did not run.
+_SENTENCE_MOST = 80
+
+
+def did_not_run(before: str, after: str) -> bool:
+    """Say whether the line around a version tells that it is to be installed, the former one, or another's."""
+    if after.lstrip(" ").startswith(("+", "->", "→")):
+        return True
+    return _NOT_RUN.search(_CLAUSE_END.split(before[-_SENTENCE_MOST:])[-1]) is not None
+
+
 def stated_versions(text: str, name: str) -> list[str]:
     """Return the versions of a framework that a text states, each once, in order, without those to be installed."""
     found = []
     for match in _STATED[name].finditer(text):
         start = text.rfind("\n", 0, match.start()) + 1
-        if not _NOT_RUN.search(text[max(start, match.start() - 200) : match.end()]):
+        if not did_not_run(text[start : match.start()], text[match.end() : match.end() + 4]):
             found.append(match.group(1).rstrip(".-"))
     return list(dict.fromkeys(found))[:MAX_STATED]
 

@@ -89,6 +89,13 @@ ENVIRONMENTS = [
     ("HDK版本25.2.3, A2 双机", {"driver": "25.2.3", "soc": "A2"}),
     ("Ascend910_9391, Python 3.11.14", {"soc": "Ascend910_9391", "python": "3.11.14"}),
     ("CANN 9.2.0-beta.2", {"cann": "9.2.0-beta.2"}),
+    ("Name: torch_npu\nVersion: 2.6.0.post3", {"torch_npu": "2.6.0.post3"}),
+    # what ran, and not the former one, one that is asked for, or another package
+    ("upgraded from torch_npu 2.5.1 to torch_npu 2.6.0", {"torch_npu": "2.6.0"}),
+    ("CANN 8.0.0 -> CANN 8.1.RC1", {"cann": "8.1.RC1"}),
+    ("works with torch_npu 2.5.1, fails with torch_npu 2.6.0", {"torch_npu": "2.6.0"}),
+    ("fixed in torch_npu 2.7.1, ours is torch_npu 2.6.0", {"torch_npu": "2.6.0"}),
+    ("please upgrade to torch_npu 2.8.0; my-torch-npu 9.9.9", {"torch_npu": None}),
 ]
 
 

@@ -158,6 +158,14 @@ def test_a_version_is_one_of_the_map_or_the_nearest_below_it(
         ("pip install vllm-ascend==0.18.0rc1\nvllm_ascend  0.13.0", "vllm-ascend", ["0.13.0"]),
         ("vllm-ascend 0.13.0 requires vllm==0.12.0, but", "vllm", []),
         ("I use vllm\n0.9.1 was the earlier one", "vllm", []),
+        ("works with vllm-ascend 0.9.1, fails with vllm-ascend 0.18.0", "vllm-ascend", ["0.18.0"]),
+        ("fixed by vllm-ascend 0.18.0, we run vllm-ascend 0.13.0", "vllm-ascend", ["0.13.0"]),
+        ("upgraded from vllm-ascend 0.9.1 to vllm-ascend 0.18.0", "vllm-ascend", ["0.18.0"]),
+        ("after upgrading to vllm-ascend 0.18.0 it fails", "vllm-ascend", ["0.18.0"]),
+        ("please upgrade to vllm-ascend 0.18.0", "vllm-ascend", []),
+        ("建议升级到 vllm-ascend 0.18.0", "vllm-ascend", []),
+        ("升级到 vllm-ascend 0.18.0 后报错", "vllm-ascend", ["0.18.0"]),
+        ("vllm-ascend 0.13.0+ is needed", "vllm-ascend", []),
         ("vllm ascend 10.0.0.1:8000", "vllm-ascend", []),
     ],
 )
@@ -301,6 +309,22 @@ def test_two_versions_in_one_report_are_never_exact(diagnose_text: Diagnose) -> 
 
 
 @pytest.mark.parametrize(
+    ("named", "repository"),
+    [
+        ("NPUModelRunner._dummy_run", "vllm-project/vllm-ascend"),
+        ("GPUModelRunner._dummy_run", "vllm-project/vllm"),
+        ("MyRunner._dummy_run", ""),
+    ],
+)
+def test_a_method_named_with_its_class_is_that_classs_only(
+    diagnose_text: Diagnose, named: str, repository: str
+) -> None:
+    record = diagnose_text(f"vllm-ascend 0.18.0: graph capture on the NPU fails in `{named}`\nAssertionError: size\n")
+    found = {(item["repo"], item["function"]) for item in record["anchors"] if "_dummy_run" in item["function"]}
+    assert found == ({(repository, named)} if repository else set())
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "vllm-ascend 0.18.0: graph capture fails, num_tokens is 6 and graph_params.events[num_tokens] is empty",
@@ -394,6 +418,12 @@ def test_an_unknown_framework_is_an_error_that_lists_the_known() -> None:
     done = locate("x", "--framework", "llama.cpp==1")
     assert done.returncode == 2
     assert "expected one of vllm-ascend, vllm, sglang, xllm" in done.stderr
+
+
+def test_a_framework_given_twice_is_an_error() -> None:
+    done = locate("x", "--framework", "vllm-ascend==0.18.0", "--framework", "vllm_ascend==0.13.0")
+    assert done.returncode == 2
+    assert "given twice" in done.stderr
 
 
 def test_a_name_that_one_framework_lacks_is_said_of_that_one_only() -> None:

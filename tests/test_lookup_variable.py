@@ -26,6 +26,19 @@ def test_a_real_variable_is_found_however_it_is_written(name: str) -> None:
     assert answer["source"]
 
 
+@pytest.mark.parametrize("name", ["TASK_QUEUE_ENABLE", "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"])
+def test_a_variable_in_another_case_is_said_to_set_nothing(name: str) -> None:
+    text = run_script(SCRIPT, name.lower()).stdout.decode("utf-8")
+    assert f"spelled {name}; the case counts" in text
+    assert "the case counts" not in run_script(SCRIPT, name).stdout.decode("utf-8")
+
+
+def test_a_variable_that_a_release_lists_and_warns_of_is_deprecated() -> None:
+    """SGLang 0.5.18 and newer list it and name its successor."""
+    _, (answer,) = look_up("SGLANG_SCHEDULER_DECREASE_PREFILL_IDLE")
+    assert (answer["framework"], answer["deprecated"]) == ("sglang", True)
+
+
 @pytest.mark.parametrize("name", ["TORCH_NPU_GRAPHS_LOG_LEVEL", "ACL_PROFILE"])
 def test_a_name_in_circulation_that_no_release_reads_is_said_to_be_so(name: str) -> None:
     code, (answer,) = look_up(name)

@@ -47,6 +47,64 @@ def test_it_fails_without_graph_mode_rules_graph_mode_out(sentence: str, diagnos
     assert diagnose_text(f"{report}\n{sentence}\n")["verdict"] == "not_graph"
 
 
+# (name, report): graph mode fails, and something in the report could be taken for the opposite.
+FAILS_WITH_GRAPH_ONLY = [
+    (
+        "the command without graph mode is the one that works",
+        "Works:\n```\nllm = LLM(model=m, enforce_eager=True)\n```\nFails on the NPU:\n```\nllm = LLM(model=m)\n```\n"
+        "RuntimeError: static buffers differ during graph capture\n",
+    ),
+    (
+        "a name error of generated code",
+        'backend="npugraph_ex" fails; eager runs fine.\nTraceback (most recent call last):\n'
+        "  File \"/w/t.py\", line 3, in <module>\n    f(x)\nNameError: name 'npu_fused_add_0' is not defined\n",
+    ),
+    (
+        "an import inside capture",
+        'torch.npu.graph on the NPU:\nTraceback (most recent call last):\n  File "/w/t.py", line 3, in <module>\n'
+        '    with torch.npu.graph(g):\n  File "/opt/torch_npu/npu/graphs.py", line 90, in __enter__\n    import x\n'
+        "ImportError: cannot import name '_graph_tree' from 'torch_npu.npu'\n",
+    ),
+    (
+        "slow as without graph mode is no ruling out",
+        "NPU graph mode: 40 ms a step. It is as slow as without npugraph, so the graph brings no speed-up.\n",
+    ),
+    (
+        "eager was tried as well, and all is as expected there",
+        "NPUGraph 重放精度异常。eager 模式也测了，输出一切如预期；图模式输出乱码。\n",
+    ),
+    (
+        "noise of a single operator beside a Python error",
+        "NPU graph replay, second run:\nbuild graph failed, graph id 3, retried\nTraceback (most recent call last):\n"
+        '  File "/w/t.py", line 3, in run\n    g.replay()\nValueError: address changed\n',
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "report", [row[1] for row in FAILS_WITH_GRAPH_ONLY], ids=[row[0] for row in FAILS_WITH_GRAPH_ONLY]
+)
+def test_what_graph_mode_alone_does_wrong_is_never_called_outside_of_it(report: str, diagnose_text) -> None:
+    assert diagnose_text(report)["verdict"] != "not_graph"
+
+
+def test_a_single_operator_that_does_not_compile_is_outside_graph_mode(diagnose_text) -> None:
+    report = "Ascend NPU\nRuntimeError: aclnnFoo failed, error code is 561003\n[ERROR] build graph failed, graph id 3\n"
+    assert diagnose_text(report)["verdict"] == "not_graph"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        'Related issue says "RuntimeError: NPU out of memory". Mine is another, at graph capture:',
+        "We hit RuntimeError: NPU out of memory in yesterday's run, solved by a smaller batch.",
+        "Expected: no RuntimeError: NPU out of memory.",
+    ],
+)
+def test_an_error_named_in_a_sentence_never_beats_the_one_that_is_pasted(sentence: str, diagnose_text) -> None:
+    assert "non-default stream" in diagnose_text(f"{sentence}\n{EXAMPLE}")["first_cause"]["message"]
+
+
 @pytest.mark.parametrize("sentence", QUOTATIONS)
 def test_a_quoted_error_text_is_not_the_cause(sentence: str, diagnose_text) -> None:
     record = diagnose_text(FILE_NOT_FOUND + sentence + "\n")

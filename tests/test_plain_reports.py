@@ -107,12 +107,43 @@ PROSE = [
     "We could not find the config file in the folder.",
     "My issue is not a duplicate of an existing issue that was not found.",
     "Expected: error message\nthe service should say which size is invalid",
+    "Steps to reproduce the failure when capture is not supported by driver",
+    "The message of the replay that can not be matched here reads: ",
+    "`nested capture is not supported by this API` is what the docs say.",
 ]
 
 
 @pytest.mark.parametrize("words", PROSE)
 def test_what_a_person_says_is_no_error_text(diagnose_text: Diagnose, words: str) -> None:
     assert diagnose_text(f"ACL graph on the NPU gives wrong output\n\n{words}\n")["first_cause"] is None
+
+
+def test_a_command_above_its_output_is_no_error_text(diagnose_text: Diagnose) -> None:
+    report = "NPU graph replay crashes with:\n```\n$ python3 run.py --graph --model q\nSegmentation fault (core dumped)\n```\n"
+    assert diagnose_text(report)["first_cause"]["message"].startswith("Segmentation fault")
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        "torch._dynamo.exc.BackendCompilerFailed: backend='my-backend.x' raised:\n",
+        "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\n\n",
+        "torch._inductor.exc.InductorError: LoweringException: ",
+    ],
+)
+def test_a_wrapper_of_torch_compile_gives_way_however_it_is_written(diagnose_text: Diagnose, wrapper: str) -> None:
+    text = WRAPPED.replace("torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:\n", wrapper)
+    first = diagnose_text(text)["first_cause"]
+    assert (first["type"], first["message"]) == ("KeyError", "z1 + 64*y0")
+
+
+def test_another_exception_of_the_type_with_a_short_message_does_not_lend_its_stack(diagnose_text: Diagnose) -> None:
+    report = (
+        "npu graph capture\nRuntimeError: Failed to allocate the pool for npu graph capture\n"
+        'Traceback (most recent call last):\n  File "/w/close.py", line 9, in close\n    raise\nRuntimeError: Failed\n'
+    )
+    first = diagnose_text(report)["first_cause"]
+    assert first["message"].endswith("npu graph capture") and first["frame"] is None
 
 
 def test_a_line_of_a_log_is_never_put_behind_a_sentence(diagnose_text: Diagnose) -> None:
@@ -158,6 +189,20 @@ def test_an_exception_inside_torch_npu_is_torch_npus(
 ) -> None:
     record = diagnose_text(stack(*frames))
     assert (record["owner"]["value"], record["stage"]["value"]) == (owner, stage)
+
+
+def test_a_name_that_a_file_of_torch_npu_lacks_is_torch_npus(diagnose_text: Diagnose) -> None:
+    error = "UnboundLocalError: local variable 'x' referenced before assignment"
+    report = "NPU graph, eager passes\n" + stack("torch_npu/npu/graphs.py", error=error)
+    assert diagnose_text(report)["owner"]["value"] == "torch_npu"
+
+
+def test_a_users_own_kernel_in_the_launcher_of_triton_is_no_fault_of_the_code_generator(
+    diagnose_text: Diagnose,
+) -> None:
+    error = "ValueError: kernel argument 'BLOCK' has no value"
+    report = "torch.compile on the NPU\n" + stack("torch_npu/_inductor/npu_triton_heuristics.py", error=error)
+    assert diagnose_text(report)["verdict"] != "known"
 
 
 NOT_INTERNAL = [

@@ -548,6 +548,8 @@ def _framework_versions(given: Sequence[str]) -> dict[str, str]:
         name = name.strip().lower().replace("_", "-")
         if name not in FRAMEWORKS:
             raise cli.CommandError(f"--framework {item}: expected one of {', '.join(FRAMEWORKS)}, then ==VERSION")
+        if name in versions:
+            raise cli.CommandError(f"--framework {name} is given twice; ask for each version in a call of its own")
         versions[name] = version.strip()
     return versions
 

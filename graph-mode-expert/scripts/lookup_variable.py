@@ -55,6 +55,7 @@ WORDS = {
         "deprecated": "deprecated",
         "unknown": "not in the table",
         "near": "near",
+        "spelling": "spelled {}; the case counts: the spelling asked for sets nothing",
         "named_in": "named in patterns (kb.py show ID)",
     },
     "zh": {
@@ -71,6 +72,7 @@ WORDS = {
         "deprecated": "已弃用",
         "unknown": "不在表中",
         "near": "相近",
+        "spelling": "正确写法是 {}；区分大小写，所查的写法不起作用",
         "named_in": "以下模式提到它（kb.py show ID）",
     },
 }
@@ -97,7 +99,7 @@ def find_in_frameworks(name: str) -> dict[str, Any] | None:
         sites = framework_map.variables().get(name.upper(), [])
         listed = {
             release: (site, framework_map.lines_in(site, release)[0])
-            for site in sites
+            for site in sorted(sites, key=lambda site: site.message == DEPRECATED)  # what is said last stands
             for release in framework_map.releases
             if framework_map.lines_in(site, release)
         }
@@ -105,6 +107,7 @@ def find_in_frameworks(name: str) -> dict[str, Any] | None:
             releases = [release for release in framework_map.releases if release in listed]
             site, line = listed[releases[-1]]
             return {
+                "name": site.name,
                 "framework": framework,
                 "releases": span(releases, framework_map.releases),
                 "deprecated": site.message == DEPRECATED,
@@ -140,6 +143,8 @@ def render(answer: dict[str, Any], language: str, markdown: bool) -> str:
     query = code_span(answer["query"]) if markdown else answer["query"]
     head = f"{query}: {said}"
     rows = [f"## {head}" if markdown else head]
+    if answer.get("name", answer["query"]) != answer["query"]:
+        rows.append(f"  {words['spelling'].format(answer['name'])}")
     if answer["status"] == "unknown":
         if answer["near"]:
             rows.append(f"  {words['near']}: {', '.join(answer['near'])}")

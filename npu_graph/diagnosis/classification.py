@@ -104,7 +104,11 @@ _FAILS_THERE = compile_on_use(
 # "It works without npugraph" is the commonest sentence of a report about graph mode: it must not rule graph mode out.
 _RUNS_THERE = compile_on_use(
     r"\bworks?\b|worked|\bfine\b|\bok(?:ay)?\b|normal|\bcorrect|\bpass(?:es|ed)?\b|succe|runs? (?:well|through)|does(?:n't| not)|did(?:n't| not)|disappear"
-    r"|not reproduc|\bgone\b|no (?:errors?|problems?)\b|正常|没问题|没有问题|没有?事|对的|(?<!不)正确|可以|通过|不报|不会|不再|不卡|消失|没有?(?:报错|出现|复现)|跑通|[?？]"
+    r"|not reproduc|\bgone\b|no (?:errors?|problems?)\b|正常|没问题|没有问题|没有?事|对的|(?<!不)正确|可以|通过|不报|不会|不再|不卡|消失|没有?(?:报错|出现|复现)|跑通|稳定|如预期|as expected|\bas slow as\b|[?？]"
+)
+# Said anywhere, it outweighs a sentence that seems to say that eager fails as well.
+_EAGER_IS_RIGHT = compile_on_use(
+    r"eager(?: mode| 模式)? ?(?:is |gives |runs? )?(?:right|correct|fine|ok\b|stable)|eager.{0,12}(?<!不)(?:正常|正确|稳定|如预期)"
 )
 _SENTENCE_END = compile_on_use(r"[.!。！；;\n](?=\s|$|[^\x00-\x7f])|\n")
 _SENTENCE_SPAN = 200
@@ -121,6 +125,8 @@ def is_about_graph(failure: str) -> bool:
 
 
 def _ruled_out_at(text: str) -> re.Match[str] | None:
+    if _EAGER_IS_RIGHT.search(text):
+        return None
     for found in _WITHOUT_GRAPH.finditer(text):
         before = text[max(0, found.start() - _SENTENCE_SPAN) : found.start()]
         ends = [end.end() for end in _SENTENCE_END.finditer(before)]
@@ -132,12 +138,12 @@ def _ruled_out_at(text: str) -> re.Match[str] | None:
     return None
 
 
-# Reasons to say that graph mode plays no part, each with what it means.
-_NOT_GRAPH = (
-    # The failing command itself switches graph mode off.
-    compile_on_use(
-        r"(?:vllm (?:serve|bench)|api_server|launch_server) [^\n]{0,600}--(?:enforce-eager|disable-cuda-graph)\b|,\s?enforce_eager=true,"
-    ),
+# The failing command itself switches graph mode off.
+_STARTED_EAGER = compile_on_use(
+    r"(?:vllm (?:serve|bench)|api_server|launch_server) [^\n]{0,600}--(?:enforce-eager|disable-cuda-graph)\b|,\s?enforce_eager=true,"
+)
+# Lines of a log that say that graph mode plays no part, each with what it means.
+_NOT_GRAPH_LINES = (
     # A single operator that does not compile; GE calls that "build graph" although no user graph is involved.
     compile_on_use(
         r"compile operator failed|failed to compile op\b|failure_to_compile_op|compiler normal mode op compiler|build graph failed, graph id|\[subgraphopt\]"
@@ -164,7 +170,7 @@ _COMPILED_BY_USER = compile_on_use(r"dynamo/torchair|torchair/core|npugraph_ex")
 GRAPH_WORDS = compile_on_use(
     r"npu_?graph|acl_? ?graph|torch[._]npu\.?\w*\.graph\b|graph mode|full[- ]?graph|(?:full|decode|xlite|cuda|npu)[- ]?(?:full |decode )?[- ]?_?graph"
     r"|\bcaptur(?:e|ing|ed)_?(?:begin|end|stream|mode|sizes?)|cudagraph|capture_sizes|npu/graphs\.py|_graph_tree\.py|graph_runner|\.replay\(\)"
-    r"|torchair|aclmdlri|full_?decode_?only|piecewise|graph_task_|graph_params|make_graphed|图模式|入图|开图|关图|reduce-overhead|enforce[-_]eager",
+    r"|torchair|aclmdlri|full_?decode_?only|piecewise|graph_task_|graph_params|make_graphed|graph (?:capture|replay)|图模式|入图|开图|关图|reduce-overhead|enforce[-_]eager",
     re.ASCII,
 )
 # Words that only a report about an Ascend device contains.
@@ -223,12 +229,20 @@ def decide_stage(lines: Sequence[Line], primary: Failure | None, pattern: Patter
 
 # Parts of a serving framework that run before or after the model, where no graph is at work.
 _NO_GRAPH_PARTS = compile_on_use(r"/vllm/v1/core/|/vllm/distributed/kv_transfer/|/vllm_ascend/distributed/kv_transfer/")
-_GRAPH_FRAME = compile_on_use(r"graphs?\.py|graph_runner|_dummy_run|capture|aclgraph|acl_graph")
+_GRAPH_FRAME = compile_on_use(
+    r"graphs?\.py|graph_runner|_dummy_run|capture|aclgraph|acl_graph|dynamo/(?:torchair|npugraph_ex)/|torchair/core"
+)
 # Eager works, or the fault is said to come with graph mode only.
 _ONLY_WITH_GRAPH = compile_on_use(
     r"eager.{0,60}(?:pass|fine|works?\b|\bok\b|正常|通过|没问题|不报错)|(?:pass|fine|works?\b|\bok\b|正常).{0,40}eager"
     r"|(?:only|just|仅|只(?:有|在)).{0,30}(?:graph|图模式)|(?:without|disabl\w{0,3}|关(?:闭|掉)?|不开).{0,20}(?:graph|图)"
-    r"|in graph mode|图模式下|during (?:graph )?capture|at capture|捕获时"
+    r"|in graph mode|图模式下|during (?:graph )?capture|at capture|捕获时|graph (?:capture|replay)"
+    r"|\b(?:capture|replay) (?:hangs?|fails?|crash\w{0,2}|stuck)|(?:捕获|重放|replay).{0,4}(?:卡|失败|报错|挂)"
+)
+# Started without graph mode it works: a command that switches it off is then no sign that graph mode plays no part.
+_EAGER_WORKS = compile_on_use(
+    r"(?:enforce.eager|disable-cuda-graph|\beager\b).{0,60}(?:\bpass|\bfine\b|\bworks?\b|\bok\b|\bwell\b|正常|通过|没问题|不报错)"
+    r"|\b(?:passes|fine|works|ok|正常)\b.{0,60}eager"
 )
 
 
@@ -238,8 +252,14 @@ def _graph_plays_a_part(text: str, primary: Failure) -> bool:
         _ONLY_WITH_GRAPH.search(text) is not None
         or is_about_graph(f"{primary.type}: {primary.text}".lower())
         or speaks_of_device(primary.text)
-        or any(_GRAPH_FRAME.search(f"{frame.file} {frame.function}") for frame in primary.frames)
+        or _passes_a_graph(primary)
     )
+
+
+def _passes_a_graph(primary: Failure | None) -> bool:
+    """Say whether a stack leads through capture, replay or the compiler of a graph backend."""
+    frames = primary.frames if primary is not None else []
+    return any(_GRAPH_FRAME.search(f"{frame.file} {frame.function}") for frame in frames)
 
 
 def _outside_graph_mode(text: str, lines: Sequence[Line], primary: Failure | None) -> Finding | None:
@@ -248,14 +268,17 @@ def _outside_graph_mode(text: str, lines: Sequence[Line], primary: Failure | Non
     own = f"{primary.type}: {primary.text}".lower() if primary is not None else ""
     if ruled_out is not None and not (_COMPILED_BY_USER.search(text) or is_about_graph(own)):
         return Finding("not_graph", 0.6, _lines_with(compile_on_use(re.escape(ruled_out.group())), lines))
-    for expression in _NOT_GRAPH:
-        if expression.search(text) and not _COMPILED_BY_USER.search(text):
+    is_tied = _EAGER_WORKS.search(text) is not None or is_about_graph(own) or _passes_a_graph(primary)
+    # A Python error without a word of the device does not come from what the device's log tells besides.
+    tells_of_device = primary is None or primary.kind != "exception" or speaks_of_device(primary.text)
+    for expression in (_STARTED_EAGER, *(_NOT_GRAPH_LINES if tells_of_device else ())):
+        if not is_tied and expression.search(text) and not _COMPILED_BY_USER.search(text):
             return Finding("not_graph", 0.6, _lines_with(expression, lines))
     if primary is None:
         return None
     first = f"{primary.type}: {primary.message}".lower()
     shown = [Evidence(primary.line, primary.text[:300])]
-    if any(expression.search(first) for expression in _NOT_GRAPH_FIRST):
+    if not is_tied and any(expression.search(first) for expression in _NOT_GRAPH_FIRST):
         return Finding("not_graph", 0.6, shown)
     deepest = primary.frames[-1] if primary.frames else None
     if deepest is not None and _NO_GRAPH_PARTS.search(deepest.file) and not _graph_plays_a_part(text, primary):
@@ -344,6 +367,8 @@ _INTERNALS = (
     ),
     ("torch_npu", compile_on_use(r"torch_npu/_inductor/")),
 )
+# A name that is not there is a slip in the file that uses it, whoever called.
+_SLIPS = ("NameError", "UnboundLocalError")
 # Frames that only pass a call on, or hold a check's helper: the one before them decides.
 _PASSES_ON = compile_on_use(r"/torch/(?!_npu)|/lib/python3\.\d{1,2}/(?!site-packages|dist-packages)|<frozen|<string>")
 _HELPS = compile_on_use(r"/torch/__init__\.py$|/lib/python3\.\d{1,2}/(?!site-packages|dist-packages)|<frozen|<string>")
@@ -369,6 +394,8 @@ def _internal_owner(primary: Failure) -> str:
     frame = _own_frame(primary)
     if frame is None or _CHECKS_ARGUMENTS.search(primary.frames[-1].file) or speaks_of_device(primary.text):
         return ""
+    if primary.type in _SLIPS and "torch_npu/" in frame.file:
+        return "torch_npu"
     return next((owner for owner, expression in _INTERNALS if expression.search(frame.file)), "")
 
 

@@ -6,12 +6,18 @@ import re
 from typing import Any, Sequence
 
 from npu_graph.expressions import compile_on_use
+from npu_graph.framework_map import did_not_run
 from npu_graph.source_map import CERTAIN, Place, Release, SourceMap
 
 _VERSION = r"v?(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+]?(?:rc|RC|post|dev|beta|alpha|a|b|cpu|T|SPC)[\w.]{0,24}){0,3})"
 # (key, expression): the first that matches wins, so exact spellings stand before loose ones.
 _VERSIONS = (
-    ("torch_npu", compile_on_use(r"\btorch[_-]npu(?:\s?(?:version)?[\s:=|]{1,6}|\s?\(|[ \t]{2,60})" + _VERSION)),
+    (
+        "torch_npu",
+        compile_on_use(
+            r"(?<![\w-])torch[_-]npu(?:\s{1,2}Version: |\s?(?:version)?[\s:=|]{1,6}|\s?\(|[ \t]{2,60})" + _VERSION
+        ),
+    ),
     ("torch", compile_on_use(r"(?:PyTorch version:|\btorch(?:\s?==|\s?=|:|\s))\s?" + _VERSION)),
     (
         "cann",
@@ -55,7 +61,7 @@ def find_environment(text: str) -> dict[str, Any]:
     """Return the record's `environment`: what the report says, None where it says nothing."""
     environment: dict[str, Any] = dict.fromkeys(("torch", "torch_npu", "cann", "driver", "soc", "python"))
     for key, expression in _VERSIONS:
-        found = next((item for item in expression.finditer(text) if not _is_command(text, item.start())), None)
+        found = next((item for item in expression.finditer(text) if not _is_told_of(text, *item.span())), None)
         if found:
             environment[key] = found.group(1).rstrip(".")
     soc = _SOC.search(text)
@@ -65,9 +71,10 @@ def find_environment(text: str) -> dict[str, Any]:
     return environment
 
 
-def _is_command(text: str, position: int) -> bool:
-    """Say whether the place stands in a command that installs: what is to be installed is not what ran."""
-    return _INSTALLS.search(text, text.rfind("\n", 0, position) + 1, position) is not None
+def _is_told_of(text: str, start: int, end: int) -> bool:
+    """Say whether a version stands in a command that installs it, or is one that is asked for: not what ran."""
+    line = text.rfind("\n", 0, start) + 1
+    return _INSTALLS.search(text, line, start) is not None or did_not_run(text[line:start], text[end : end + 4])
 
 
 def find_releases(

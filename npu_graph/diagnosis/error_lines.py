@@ -139,7 +139,14 @@ _TOLD_HERE = compile_on_use(
     r"(?:报错|错误信息|error message)\s{0,2}[:：]?\s{1,3}([\x21-\x7e][\x20-\x7e]{19,300})$", re.IGNORECASE
 )
 _TOLD_AFTER = 3  # blank lines and a fence may stand between
-_ERROR_TEXT = compile_on_use(r"(?=[^\n]{0,20}[A-Za-z]{3})[\x21-\x7e][\x20-\x7e]{19,600}$")
+_ERROR_TEXT = compile_on_use(r"(?=[^\n]{0,20}[A-Za-z]{3})[\x21-\x7e][\x20-\x7e]{18,600}[^:]$")
+# A command that was typed, above its output.
+_COMMAND = compile_on_use(r"[$#>] |(?:python3?|bash|torchrun|vllm|export|cd|docker) \S")
+# A heading, and a text that others wrote.
+_HEADING = compile_on_use(r"\s*(?:Steps?|How|When|Where|Note|Notice|Please|Expected|Actual|Related|Related to)\b")
+_OF_OTHERS = compile_on_use(
+    r"\b(?:docs?|documentation|manual|readme|other issues?|related issue)\b|文档|手册", re.IGNORECASE
+)
 # `text that refuses something`, quoted in a sentence.
 _QUOTED_SPAN = compile_on_use(r"`([^`\n]{20,300})`")
 # Words, not code: a capital, then at least five words.
@@ -162,9 +169,11 @@ def find_told_errors(lines: Sequence[Line]) -> list[LogError]:
     errors: dict[int, LogError] = {}
     for order, line in enumerate(lines):
         around = [lines[at].text.strip() for at in (order - 1, order + 1) if 0 <= at < len(lines)]
-        if not any(around) and _SENTENCE_ALONE.match(line.text) and _refuses(line.text):
+        is_alone = not any(around) and _SENTENCE_ALONE.match(line.text.rstrip()) and not _HEADING.match(line.text)
+        if is_alone and _refuses(line.text):
             errors[order] = LogError("message", line.text.strip()[:600], line.number, order, "")
-        quoted = next((text for text in _QUOTED_SPAN.findall(line.text) if " " in text and _refuses(text)), "")
+        quotes = [] if _OF_OTHERS.search(line.text) else _QUOTED_SPAN.findall(line.text)
+        quoted = next((text for text in quotes if " " in text and _refuses(text)), "")
         logged = line.text.strip() if line.level == "ERROR" and _REFUSES.search(line.text) else ""
         if quoted or logged:
             errors.setdefault(order, LogError("message", quoted or logged, line.number, order, ""))
@@ -175,7 +184,7 @@ def find_told_errors(lines: Sequence[Line]) -> list[LogError]:
             continue
         for at in range(order + 1, min(order + 1 + _TOLD_AFTER, len(lines))):
             text = lines[at].text.strip()
-            if text and not text.startswith("```"):
+            if text and not text.startswith("```") and not _COMMAND.match(text):
                 if (
                     _ERROR_TEXT.fullmatch(text)
                     and not _PERSON.search(text)

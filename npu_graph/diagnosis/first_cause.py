@@ -165,7 +165,7 @@ def _exception_failures(raised: Sequence[Raised]) -> list[Failure]:
 
 # What torch.compile and Triton raise around the exception itself: it follows, on the same line or below the quoted code.
 _COMPILE_WRAPPER = compile_on_use(r"(?:BackendCompilerFailed|InductorError|LoweringException|CompilationError)$")
-_RAISED_NEXT = compile_on_use(r"(?:backend='\w{1,40}' raised:|at \d{1,6}:\d{1,6}:)?\s*$")
+_RAISED_NEXT = compile_on_use(r"(?:backend='[^']{1,60}' raised:|at \d{1,6}:\d{1,6}:)?\s*$")
 _RAISED_HERE = compile_on_use(r"((?:[A-Za-z_]\w*\.){0,8}[A-Z]\w{0,60}(?:Error|Exception)): ?(.*)")
 
 
@@ -182,16 +182,25 @@ def _without_compile_wrappers(raised: Sequence[Raised]) -> list[Raised]:
             and not item.relation
             and item.stream == before.stream
             and item.source == before.source
-            and item.line - before.line <= before.text.count("\n") + 1
+            and item.line - before.line <= before.text.count("\n") + 2  # a blank line may stand between
         )
         if before is not None and is_next:
             found[-1] = before._replace(
                 type=item.type, message=item.message, text=f"{before.text}\n{item.text}", line=item.line
             )
             continue
-        inner = _RAISED_HERE.match(item.message) if _COMPILE_WRAPPER.search(item.type) else None
-        found.append(item._replace(type=inner.group(1), message=inner.group(2)) if inner else item)
+        found.append(_unwrapped_here(item))
     return found
+
+
+def _unwrapped_here(item: Raised) -> Raised:
+    """Return the exception that a wrapper names on its own line: `InductorError: LoweringException: KeyError: x`."""
+    while _COMPILE_WRAPPER.search(item.type):
+        inner = _RAISED_HERE.match(item.message)
+        if inner is None:
+            break
+        item = item._replace(type=inner.group(1), message=inner.group(2))
+    return item
 
 
 def _log_failures(
@@ -271,7 +280,7 @@ def _holds_the_only_copy(failures: Sequence[Failure], index: int) -> bool:
     if inner is None:
         return False
     text = next(group for group in inner.groups() if group).strip("'\" ")[:40].lower()
-    if not _SPEAKS_OF_DEVICE.search(text):
+    if index >= _MAX_LOG_FAILURES or not _SPEAKS_OF_DEVICE.search(text):
         return False
     return not any(text in other.text.lower() for position, other in enumerate(failures) if position != index)
 
@@ -296,16 +305,14 @@ def _control_flow(failures: Sequence[Failure], standing: Sequence[bool]) -> list
 def _chained_later(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
     """A later member of an exception chain: raised from, or while handling, an earlier one that stands."""
     found = []
+    firsts: dict[int, Failure] = {}  # of each chain, the earliest that stands
     for index, item in enumerate(failures):
-        if item.kind != "exception" or not item.relation:
+        if item.kind != "exception":
             continue
-        earlier = [
-            other
-            for position, other in enumerate(failures[:index])
-            if standing[position] and other.kind == "exception" and other.chain == item.chain
-        ]
-        if earlier:
-            first = earlier[0]
+        first = firsts.get(item.chain)
+        if first is None and standing[index]:
+            firsts[item.chain] = item
+        if first is not None and item.relation:
             word, chinese = (
                 ("raised from", "由") if item.relation == "caused_by" else ("raised while handling", "在处理")
             )
@@ -320,15 +327,12 @@ def _chained_later(failures: Sequence[Failure], standing: Sequence[bool]) -> lis
 def _closing_captures(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
     """`graph.__exit__` always calls capture_end, so its failure after an error in the body is a consequence."""
     found = []
+    broken: set[str] = set()  # streams in which something else stands before
     for index, item in enumerate(failures):
-        if not _CAPTURE_END.search(item.text) or not any(code in item.text for code in _CAPTURE_END_ECHOES):
-            continue
-        earlier = [
-            other
-            for position, other in enumerate(failures[:index])
-            if standing[position] and not _CAPTURE_END.search(other.text) and other.stream == item.stream
-        ]
-        if earlier:
+        if not _CAPTURE_END.search(item.text):
+            if standing[index]:
+                broken.add(item.stream)
+        elif item.stream in broken and any(code in item.text for code in _CAPTURE_END_ECHOES):
             why = Reason(
                 "closing the capture failed because it was already broken; graph.__exit__ always calls capture_end",
                 "捕获先前已被破坏，graph.__exit__ 总会调用 capture_end，因此收尾必然失败",
@@ -393,6 +397,10 @@ def _choose(failures: Sequence[Failure], standing: Sequence[int]) -> int:
     return standing[0]
 
 
+# A shorter message is another's as well.
+_OWN_WORDS = 8
+
+
 def _with_frames(failures: Sequence[Failure], standing: Sequence[int], chosen: int) -> int:
     """Return the same exception with its stack, where the chosen one is only named in a sentence before it."""
     first = failures[chosen]
@@ -405,6 +413,7 @@ def _with_frames(failures: Sequence[Failure], standing: Sequence[int], chosen: i
             for index in standing
             if failures[index].frames
             and failures[index].type.rpartition(".")[2] == name
+            and len(failures[index].message) >= _OWN_WORDS
             and failures[index].message[:40] in first.message
         ),
         chosen,
@@ -412,8 +421,12 @@ def _with_frames(failures: Sequence[Failure], standing: Sequence[int], chosen: i
 
 
 def _is_a_sentence(item: Failure) -> bool:
-    """Say whether a failure is no more than a code in words of the reporter."""
-    return item.kind == "log" and item.type == "code" and IN_A_LOG.search(item.text) is None
+    """Say whether a failure is no more than a code, or an error that is quoted, in words of the reporter."""
+    if IN_A_LOG.search(item.text):
+        return False
+    if item.kind == "log":
+        return item.type == "code"
+    return not item.frames and not item.relation and not item.text.lstrip().startswith((item.type, "what()", "E   "))
 
 
 def _why_later(first: Failure, other: Failure) -> Reason:

@@ -29,7 +29,7 @@ _TEXT_READ = 64 * 1024
 # A name with an underscore that the text treats as code: private, quoted, called, or after `in`. A plain word
 # (forward) or the name of a variable (num_tokens) is no place.
 _NAMED = compile_on_use(
-    r"(?<![\w.])(_+[a-z]\w{4,80})|`(?:[\w.]{0,120}\.)?([a-z]\w{11,80})(?:\(\))?`"
+    r"(?<![\w.])(_+[a-z]\w{4,80})|`((?:[A-Za-z_]\w{0,60}\.){0,4}[a-z]\w{11,80})(?:\(\))?`|`((?:[A-Za-z_]\w{0,60}\.){1,4}_+[a-z]\w{4,80})(?:\(\))?`"
     r"|(?<![\w.])([a-z]\w{11,80})\(|\bin ([a-z]\w{11,80})\b"
 )
 # What another message may hold too ("'{}' object has no attribute '{}'") is shorter than this.
@@ -150,10 +150,11 @@ def find_named(readings: Sequence[Reading], text: str, first: str, places: Seque
         if len({(site.file, site.function) for site in here}) == 1 and here[0].last_name not in in_stack:
             anchors.append(_anchor(here[0], item))
     for word in dict.fromkeys(_names_in(first) + _names_in(text[:_TEXT_READ])):
-        if word in in_stack or "_" not in word.strip("_") and not word.startswith("_"):
+        last = word.rpartition(".")[2]
+        if last in in_stack or "_" not in last.strip("_") and not last.startswith("_"):
             continue
         for item in readings:
-            sites = _present(item.map.named(word), item) if item.map.is_name(word) else []
+            sites = _present(item.map.named(word), item) if item.map.is_name(last) else []
             sites = [site for site in sites if not _is_inside_function(site)]
             usual = [site for site in sites if not any(part in site.file for part in other_hardware)]
             if usual and len({site.file for site in usual}) <= _FILES_MOST:

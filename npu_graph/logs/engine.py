@@ -124,7 +124,9 @@ def _tasks(sources: Sequence[Source], options: Options, jobs: int) -> Iterator[_
         while start is not None:
             left = source.size - start
             length = options.stretch or min(LARGEST_STRETCH, max(LEAST_STRETCH, left * 4 // (5 * jobs)))
-            cut = jobs > 1 and not source.packed and source.path != "-" and left > length
+            # A line without a stamp has that of a line before it, which may stand in another stretch.
+            is_windowed = options.since is not None or options.until is not None
+            cut = jobs > 1 and not source.packed and source.path != "-" and left > length and not is_windowed
             end = start + length if cut else None
             yield _Task(number, source, start, end, options)
             number += 1

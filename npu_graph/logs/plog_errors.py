@@ -9,6 +9,8 @@ from npu_graph.logs.segment import Segment
 from npu_graph.logs.stamps import Clock
 
 MARK = b"[ERROR] "
+# What a rank writes into the line of another process.
+TORN_IN = b"[rank"
 # After MARK come the process with a stamp of 27 bytes, and the place; a process whose name has a space is read.
 _STAMP = -27
 _HEAD_MOST = 180
@@ -53,7 +55,7 @@ class PlogErrors:
         for line, index in zip(lines, where):
             head = line[begin:end].split(b" ", 2)
             error = known.get((head[0][:_STAMP], head[1][: head[1].find(b"]")])) if len(head) == 3 else None
-            if error is None or line.find(MARK, begin) > 0:
+            if error is None or line.find(MARK, begin) > 0 or line.find(TORN_IN, begin) > 0:
                 unknown.append(index)
                 continue
             error.count += 1

@@ -201,7 +201,9 @@ class ReplayLines:
     def _number_of(self, tail: bytes) -> int:
         parsed = parse_line(b"V0101 00:00:00.000000 " + tail, self._clock)
         event = find_event(parsed.text)
-        key = event[1].group("key").decode("latin-1") if event is not None else ""
+        if event is None or event[0].kind != "replay":
+            return TO_READ  # torn: another record stands in the line
+        key = (event[1].group("key") or b"").decode("latin-1")
         name = (parsed.pid, "python" if b"graph_id=" in tail else "torch_npu", key)
         process = self._segment.process(parsed.pid)
         if parsed.rank:

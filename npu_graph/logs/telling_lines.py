@@ -23,9 +23,10 @@ from npu_graph.logs.stamps import Clock
 _GLUED = compile_on_use(
     rb"\[(?:ERROR|WARNING|INFO|EVENT)\] (?:[A-Z]{2,16}\(\d{1,9},|20\d\d-\d\d-\d\d-\d\d:\d\d:\d\d \(PID:)"
     rb"|\[rank\d{1,5}\]: (?=[A-Z]\w{2,60}(?:Error|Exception): )"
+    rb"|[VDIWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,8}\d{1,9} [\w./-]{1,80}:\d{1,6}\] "
 )
 _GLUED_MOST = 4
-_GLUED_FORMS = frozenset(["plog", "pta", "text"])
+_GLUED_FORMS = frozenset(["plog", "pta", "text", "torch_npu"])
 # Lines whose head told neither process nor level are counted when they are read.
 _UNCOUNTED = frozenset([dispatch.UNKNOWN, dispatch.SLOW, dispatch.BAD])
 
@@ -101,10 +102,10 @@ class TellingLines:
             line = parse_line(raw, self._clock)
             glued = _glued_in(line)
             self._is_one_record = not glued
-            self._record(index, line)
-            for start in glued:
+            self._record(index, line._replace(text=line.text[: glued[0]]) if glued else line)
+            for start, end in zip(glued, [*glued[1:], None]):
                 self._segment.count("glued_records")
-                self._record(index, parse_line(line.text[start:], self._clock), is_glued=True)
+                self._record(index, parse_line(line.text[start:end], self._clock), is_glued=True)
 
     def end(self) -> None:
         """Count what was met again in the block, and note its times."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 import itertools
 import json
@@ -20,7 +21,7 @@ from npu_graph.logs.literals import present_literals
 from npu_graph.logs.partial import Partial, SourceInfo, merge
 from npu_graph.logs.record import analyse
 from npu_graph.logs.scan import Scanner
-from tests.logs.log_lines import capture, glog, plog, pta, record_of, replay, scan_bytes, vllm
+from tests.logs.log_lines import at, capture, glog, plog, pta, record_of, replay, scan_bytes, vllm
 from tools.generate_log import generate
 
 
@@ -214,6 +215,19 @@ def test_a_partial_result_survives_its_file():
     again = Partial.from_record(json.loads(as_json(whole)))
     assert as_json(again) == as_json(whole)
     assert json.dumps(analyse(again, folders=[])) == json.dumps(analyse(whole, folders=[]))
+
+
+def test_a_time_window_gives_the_same_answer_with_several_processes(tmp_path):
+    """A line without a stamp belongs to the time of the stamped line before it, wherever the file is cut."""
+    path = tmp_path / "service.log"
+    rows = [
+        row for second in range(400) for row in (plog(second, "[a.cc:1]7 on"), *["[rank1]: RuntimeError: lost"] * 20)
+    ]
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    since = int(at(200).replace(tzinfo=datetime.timezone.utc).timestamp() * 1_000_000)
+    alone = scanned(path, since=since)
+    assert alone["errors"]["total"] == 4000
+    assert scanned(path, since=since, jobs=2, stretch=5_000) == alone
 
 
 def test_stretches_of_one_file_from_two_parts_join():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.logs.log_lines import plog, pta, record_of, vllm
+from tests.logs.log_lines import glog, plog, pta, record_of, vllm
 
 FRAMES = ['  File "/w/run.py", line 10, in <module>', "    graph.replay()"]
 FAILURE = "RuntimeError: replay failed, error code is 507015"
@@ -63,6 +63,35 @@ def test_a_record_cut_with_its_line_end_does_not_hide_the_next_one():
     assert clusters(record) == {"RUNTIME stream.cc:88": {"4242": 1}}
     assert record["input"]["glued_records"] == 1
     assert record["first_failure"]["line"] == 1
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        glog(2, "NPUGRAPH Replay model_ri=0xaa01, device=1")[:20] + glog(2, "NPUGRAPH Capture begin", pid=72),
+        glog(2, "NPUGRAPH Replay model_") + "[W] 72",
+        glog(2, "NPUGRAPH Replay model_ri=") + glog(2, "NPUGRAPH Replay model_ri=0xaa01, device=1", pid=72),
+    ],
+)
+@pytest.mark.parametrize("times", [1, 40])
+def test_a_torn_replay_line_is_survived_and_the_others_are_counted(torn: str, times: int) -> None:
+    whole = [glog(number, "NPUGRAPH Replay model_ri=0xaa01, device=1", pid=71) for number in range(10)]
+    record = record_of([*whole[:5], *[torn] * times, *whole[5:]])
+    counts = {(item["process"], item["graph"]): item["count"] for item in record["replays"]["graphs"]}
+    assert counts[("71", "0xaa01")] == 10
+
+
+def test_an_event_glued_behind_another_process_is_that_processs_own() -> None:
+    torn = glog(1, "started", pid=71) + glog(1, "NPUGRAPH Capture begin", pid=72)
+    events = record_of([torn])["timeline"]["events"]
+    assert [(item["process"], item["kind"]) for item in events] == [("72", "capture_open")]
+
+
+def test_a_known_plog_error_torn_by_a_rank_counts_for_both() -> None:
+    error = plog(1, "[stream.cc:88]7 f: lost", "ERROR")
+    record = record_of([error] * 3 + [error + "[rank1]: RuntimeError: the graph was reset"])
+    assert clusters(record)["RUNTIME stream.cc:88"] == {"4242": 4}
+    assert {"rank 1": 1} in list(clusters(record).values())
 
 
 def test_two_errors_on_one_line_after_a_cut_are_both_counted():
