@@ -27,6 +27,7 @@ from knowledge_checks import (
     call_chains,
     codes_named,
     examples,
+    fix_rows,
     framework_lines,
     issues,
     map_lines,
@@ -61,6 +62,7 @@ CHECKS: dict[str, Check] = {
     "map": Check(SOURCES, lambda root, sources, source_map: map_lines.check(sources, source_map)),
     "table": Check(CHECKOUTS, lambda root, sources, source_map: codes_named.check_rows(root, sources)),
     "frameworks": Check(CHECKOUTS, lambda root, sources, source_map: framework_lines.check(root, sources)),
+    "fixes": Check(CHECKOUTS, fix_rows.check),
     "chains": Check(CHECKOUTS, lambda root, sources, source_map: call_chains.check(root, sources)),
 }
 

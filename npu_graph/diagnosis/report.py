@@ -58,6 +58,9 @@ _WORDS = {
             "sources": "its source",
         },
         "Read on": "Read on in the source",
+        "Later": "Later changes nearest to the report, by title (not checked against it)",
+        "In release": "first in {}",
+        "On branch": "in no release yet",
         "Missing": "Missing (please send)",
         "Now": "Now",
         "For good": "For good",
@@ -130,6 +133,9 @@ _WORDS = {
             "sources": "该案例的来源",
         },
         "Read on": "对应源码位置",
+        "Later": "与报告最接近的后续修改（仅按标题，未与报告核对）",
+        "In release": "首次包含于 {}",
+        "On branch": "尚未发布",
         "Missing": "缺少的材料（请补充）",
         "Now": "临时措施",
         "For good": "根本修复",
@@ -239,6 +245,9 @@ def _render(record: dict[str, Any], heading: Any, mark: Any) -> str:
     if record["anchors"]:
         out.append(heading(words["Read on"]).rstrip("\n"))
         out += [f"- {_anchor_text(item, mark)}" for item in record["anchors"]]
+    if record["later_fixes"]:
+        out.append(heading(words["Later"]).rstrip("\n"))
+        out += [f"- {_later_text(item, words, mark)}" for item in record["later_fixes"]]
     if record["input"]["left_out"]:
         out += ["", f"{words['left_out']}{words[':']}" + "; ".join(map(mark, record["input"]["left_out"]))]
     return "\n".join(out) + "\n"
@@ -361,6 +370,12 @@ def _anchor_text(item: dict[str, Any], mark: Any) -> str:
     name = f" {mark(item['function'])}" if item["function"] else ""
     repository = f"{item['repo']}" + (f" @ {item['version']}" if item["version"] else "")
     return f"{mark(place)}{name} ({repository.strip()})"
+
+
+def _later_text(item: dict[str, Any], words: dict[str, Any], mark: Any) -> str:
+    first = words["In release"].format(item["first_release"]) if item["first_release"] else words["On branch"]
+    functions = f", {', '.join(item['functions'][:3])}" if item["functions"] else ""
+    return f"{item['date']} {item['repo']} {item['commit']} {mark(item['title'])} ({first}{functions})"
 
 
 def _sentence(cause: str, words: dict[str, Any], trigger: str) -> str:

@@ -88,6 +88,24 @@ class Repository:
         text = self._git("grep", "-n", "-w", "-I", "-F", *options, self.resolve(ref)) or ""
         return [line.partition(":")[2][:160] for line in text.splitlines()]
 
+    def changes(self, commits: Iterable[str]) -> dict[str, tuple[str, str, frozenset[str]]]:
+        """Return (day, subject, files) of the given commits, by their first ten digits; without those it has not."""
+        wanted = "\n".join(commits)
+        command = ["git", "-C", str(self._folder), "-c", "core.quotepath=off", "log", "--no-walk=unsorted", "--stdin"]
+        command += ["--ignore-missing", "--no-renames", "--name-only", "--format=%x01%H%x02%cs%x02%s%x02"]
+        done = subprocess.run(command, input=wanted.encode(), capture_output=True, timeout=300, check=False)
+        found = {}
+        for record in done.stdout.decode("utf-8", "replace").split("\x01")[1:]:
+            commit, day, subject, files = record.split("\x02", 3)
+            found[commit[:10]] = (day, subject, frozenset(files.split("\n")))
+        return found
+
+    def subjects(self, ref: str) -> Iterator[tuple[str, str]]:
+        """Yield (first ten digits, subject) of every commit that a revision holds."""
+        for line in (self._git("log", "--format=%H %s", self.resolve(ref)) or "").splitlines():
+            commit, _, subject = line.partition(" ")
+            yield commit[:10], subject
+
     def blobs(self, ref: str, seen: set[str]) -> Iterator[tuple[str, str]]:
         """Yield (path, text) of the files of a revision whose content was not yielded before."""
         listing = self._git("ls-tree", "-r", "-l", "-z", self.resolve(ref)) or ""

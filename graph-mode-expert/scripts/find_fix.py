@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Find later changes that may mend a failure: commits of vllm-ascend, xllm, torch_npu, torchair and op-plugin by words.
+
+Usage: find_fix.py WORDS ... [--project NAME[==VERSION]] [--function NAME] [--most N] [--output text|json|md]
+
+WORDS are those of the failure: names, error text, what goes wrong. --project limits the search to a project (several
+times for several) and, with a version, to changes that came after it; torch_npu's version also stands for torchair and
+op-plugin. A title is what the history says of a change: read the change before you rely on it.
+
+Exit codes: 0 changes were found, 1 none was, 2 wrong usage, 4 the index is missing, 5 internal error.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple, Sequence
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from npu_graph import bundle, cli
+from npu_graph.diagnosis.report import code_span
+from npu_graph.fix_index import INDEXES, FixIndex, Query
+from npu_graph.source_map import SourceMap
+
+SCHEMA = "npu-graph/fixes/1"
+MAX_WORDS = 4000
+MOST = 10
+MOST_OF_ALL = 100
+SHOWN_PLACES = 3
+# Whose releases are those of torch_npu.
+OF_TORCH_NPU = ("torch_npu", "torchair", "op-plugin")
+EXAMPLES = (
+    "python3 find_fix.py update_stream deadlock draft --project vllm-ascend==0.18.0",
+    'python3 find_fix.py "cannot access local variable decode_metadata" --function build_for_graph_capture',
+)
+WORDS = {
+    "en": {
+        "in": "first in {}",
+        "branch": "on the branch, in no release that was read ({})",
+        "touches": "touches",
+        "shares": "shares",
+        "none": "no later change has these words: this says nothing about whether it is mended",
+        "read": "Titles as the histories have them, nearest first; none was checked against the failure.",
+        "nearest": "{} is not in the index of {}; taken as {}",
+    },
+    "zh": {
+        "in": "首次包含于 {}",
+        "branch": "仅在分支上，尚无已读取的版本包含（{}）",
+        "touches": "涉及",
+        "shares": "共有",
+        "none": "没有后续修改含有这些词；这并不说明问题是否已修复",
+        "read": "标题取自提交历史，按接近程度排列；均未与故障核对。",
+        "nearest": "{} 不在 {} 的索引中，按 {} 处理",
+    },
+}
+
+
+class Asked(NamedTuple):
+    """A project's history, the version that was asked for, and the releases that it means."""
+
+    history: FixIndex
+    version: str
+    releases: tuple[str, ...]
+
+
+def read_projects(given: Sequence[str], folders: Sequence[Path]) -> list[Asked]:
+    """Return the indexes to search, all of them when none is named.
+
+    Raises:
+        CommandError: an unknown project or version, or no index at all.
+    """
+    asked = []
+    for item in given or INDEXES:
+        name, _, version = item.partition("==")
+        name = name.strip().lower().replace("torch-npu", "torch_npu").replace("vllm_ascend", "vllm-ascend")
+        if name not in INDEXES:
+            raise cli.CommandError(f"--project {item}: expected one of {', '.join(INDEXES)}, then ==VERSION")
+        index = FixIndex.load(name, folders)
+        if not len(index):
+            raise cli.CommandError(f"the index of {name} is not in the bundle: install it again", cli.ABSENT)
+        asked.append(Asked(index, version.strip(), _releases(index, name, version.strip(), folders)))
+    return asked
+
+
+def _releases(index: FixIndex, name: str, version: str, folders: Sequence[Path]) -> tuple[str, ...]:
+    if not version:
+        return ()
+    if name in OF_TORCH_NPU:
+        found, _ = SourceMap.load(folders).find_release(version)
+        releases = tuple(release.id for release in found if release.id in index.releases)
+    else:
+        near = index.find_release(version)
+        releases = (near,) if near else ()
+    if not releases:
+        raise cli.CommandError(
+            f"--project {name}=={version}: no such release; the index has {index.releases[0]} to {index.releases[-1]}"
+        )
+    return releases
+
+
+def find_fixes(words: str, functions: Sequence[str], asked: Sequence[Asked], most: int) -> list[dict[str, Any]]:
+    """Return the changes nearest to the words, best first."""
+    results = []
+    for item in asked:
+        query = Query(f"{words} {' '.join(functions)}", "", ())
+        for found in item.history.search(query, item.releases, most):
+            fix = found.fix
+            results.append(
+                {
+                    "repo": item.history.repository,
+                    "commit": fix.commit,
+                    "date": fix.date,
+                    "title": fix.title,
+                    "first_release": item.history.first_release(fix, item.releases),
+                    "read_at": item.history.read_at,
+                    "places": [{"file": file, "functions": list(names)} for file, names in fix.places],
+                    "shared": list(found.words),
+                    "score": round(found.score, 1),
+                }
+            )
+    wanted = [name.rpartition(".")[2] for name in functions]
+    if wanted:
+        results = [
+            item for item in results if any(name in place["functions"] for place in item["places"] for name in wanted)
+        ]
+    results.sort(key=lambda item: -item["score"])
+    return results[:most]
+
+
+def render(results: Sequence[dict[str, Any]], notes: Sequence[str], language: str, markdown: bool) -> str:
+    """Return the answer as text or Markdown."""
+    words = WORDS[language]
+    if not results:
+        return "\n".join([*notes, words["none"]])
+    rows = [*notes, words["read"]]
+    for item in results:
+        title = code_span(item["title"]) if markdown else item["title"]
+        first = item["first_release"]
+        where = words["in"].format(first) if first else words["branch"].format(item["read_at"])
+        rows.append(f"- {item['date']} {item['repo']} {item['commit']}: {title}")
+        rows.append(f"  {where}; {words['shares']}: {', '.join(item['shared'])}")
+        places = [
+            place["file"] + (f" ({', '.join(place['functions'][:4])})" if place["functions"] else "")
+            for place in item["places"][:SHOWN_PLACES]
+        ]
+        rows.append(f"  {words['touches']}: {'; '.join(places)}")
+    return "\n".join(rows)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = cli.make_parser("Find later changes that may mend a failure.", EXAMPLES)
+    parser.add_argument("words", nargs="+", metavar="WORDS", help="words of the failure")
+    parser.add_argument(
+        "--project", action="append", default=[], metavar="NAME[==VERSION]", help="whose history; repeatable"
+    )
+    parser.add_argument(
+        "--function", action="append", default=[], metavar="NAME", help="only changes that touch it; repeatable"
+    )
+    parser.add_argument("--most", type=int, default=MOST, metavar="N", help=f"at most so many (default {MOST})")
+    parser.add_argument("--output", choices=("text", "json", "md"), default="text", help="form of the answer")
+    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the answer")
+    options = parser.parse_args(argv)
+    if not 1 <= options.most <= MOST_OF_ALL:
+        raise cli.CommandError(f"--most {options.most}: expected 1 to {MOST_OF_ALL}")
+    asked = read_projects(options.project, bundle.knowledge_folders())
+    notes = [
+        WORDS[options.lang]["nearest"].format(item.version, item.history.name, item.releases[0])
+        for item in asked
+        if len(item.releases) == 1
+        and item.history.name not in OF_TORCH_NPU
+        and item.version.lstrip("v") != item.releases[0]
+    ]
+    results = find_fixes(" ".join(options.words)[:MAX_WORDS], options.function, asked, options.most)
+    if options.output == "json":
+        cli.write_json({"schema": SCHEMA, "notes": notes, "results": results})
+    else:
+        cli.write_text(render(results, notes, options.lang, options.output == "md"))
+    return cli.DONE if results else cli.NEGATIVE
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,92 @@
+"""Later changes that are nearest to a report: of the frameworks and the parts of torch_npu that it speaks of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple, Sequence
+
+from npu_graph.diagnosis.first_cause import Failure
+from npu_graph.diagnosis.framework_places import Reading
+from npu_graph.expressions import compile_on_use
+from npu_graph.fix_index import FixIndex, Found, Query
+from npu_graph.source_map import Release
+
+MAX_FIXES = 5
+# Of one project, so that a long history does not hide a short one.
+MAX_OF_ONE = 4
+# Below it the words that are shared are those of any report about graph mode.
+LEAST_SCORE = 3.0
+FRAMES_READ = 12
+# Parts of torch_npu with a history of their own, and what in a report leads there.
+_PARTS = (
+    ("torchair", compile_on_use(r"torchair|npugraph_ex|torch_npu/dynamo/")),
+    ("op-plugin", compile_on_use(r"op_plugin/|op-plugin")),
+    (
+        "torch_npu",
+        compile_on_use(r"torch_npu/(?:npu|_inductor|dynamo|utils)/|torch_npu[._]inductor|NPUGraph\.cpp|inductor"),
+    ),
+)
+_OF_FRAMEWORKS = ("vllm-ascend", "xllm")
+
+
+class Asked(NamedTuple):
+    """A history to look into, and the releases that the report can be about; () when nothing tells."""
+
+    history: FixIndex
+    releases: tuple[str, ...]
+
+
+def find_later_fixes(
+    text: str,
+    primary: Failure | None,
+    frameworks: Sequence[Reading],
+    torch_npu: Sequence[Release],
+    folders: Sequence[Path],
+) -> list[dict[str, Any]]:
+    """Return the record's `later_fixes`, best first.
+
+    Args:
+        text: the report.
+        primary: its first cause.
+        frameworks: what it tells about serving frameworks.
+        torch_npu: the releases of torch_npu that it can be about.
+        folders: knowledge folders.
+    """
+    frames = tuple((frame.file, frame.function) for frame in reversed(primary.frames)) if primary is not None else ()
+    failure = f"{primary.type}: {primary.message}" if primary is not None else ""
+    query = Query(failure, text, frames[:FRAMES_READ])
+    records = []
+    for asked in _indexes(text, frameworks, torch_npu, folders):
+        found = asked.history.search(query, asked.releases, MAX_OF_ONE)
+        records += [_record(item, asked) for item in found if item.score >= LEAST_SCORE]
+    records.sort(key=lambda item: -item["score"])
+    return records[:MAX_FIXES]
+
+
+def _indexes(
+    text: str, frameworks: Sequence[Reading], torch_npu: Sequence[Release], folders: Sequence[Path]
+) -> list[Asked]:
+    asked = [
+        Asked(FixIndex.load(item.map.name, folders), tuple(item.releases))
+        for item in frameworks
+        if item.map.name in _OF_FRAMEWORKS
+    ]
+    ids = tuple(release.id for release in torch_npu)
+    parts = [name for name, leads in _PARTS if leads.search(text)] or ([] if frameworks else ["torch_npu"])
+    asked += [Asked(FixIndex.load(name, folders), ids) for name in parts]
+    return [item for item in asked if len(item.history)]
+
+
+def _record(found: Found, asked: Asked) -> dict[str, Any]:
+    fix = found.fix
+    return {
+        "repo": asked.history.repository,
+        "commit": fix.commit,
+        "date": fix.date,
+        "title": fix.title,
+        "first_release": asked.history.first_release(fix, asked.releases),
+        "after": list(asked.releases[:3]),
+        "files": [file for file, _ in fix.places][:3],
+        "functions": list(found.functions),
+        "score": round(found.score, 1),
+    }

@@ -1,0 +1,259 @@
+"""The fix index: changes of the frameworks and of torch_npu that mend something, by function and by release.
+
+The data is knowledge/fix-index/*.tsv (graph-mode-expert/references/source_reading.md explains it), measured by
+tools/measure_fix_index.py from the public histories. A title is what the history says of a change, not a proof that it
+mends the failure at hand.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Collection, Iterable, NamedTuple
+
+from npu_graph.expressions import compile_on_use
+from npu_graph.framework_map import version_key
+from npu_graph.plain_files import read_plain
+
+INDEX_FOLDER = "fix-index"
+INDEX_SUFFIX = ".tsv"
+INDEXES = ("vllm-ascend", "xllm", "torch_npu", "torchair", "op-plugin")
+MAX_INDEX_BYTES = 4 << 20
+# What is read of a report.
+MAX_QUERY = 64 * 1024
+_NONE = "-"
+_WORD = compile_on_use(r"[A-Za-z_][A-Za-z0-9_]{2,80}|\d{5,6}|#\d{2,6}|[\u4e00-\u9fff]{2,40}")
+_LOW_WORD = compile_on_use(r"[a-z_][a-z0-9_]{2,80}|\d{5,6}|#\d{2,6}")
+_CHINESE = compile_on_use(r"[\u4e00-\u9fff]{2,40}")
+_PART = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])|\d{2,}")
+# Words that most titles have: they tell nothing.
+_COMMON_WORDS = """
+    fix fixes fixed fixing bug bugs bugfix issue issues error errors problem support add remove update use when with and
+    the for not that this from into after before main branch cherry pick revert patch some mode model models npu ascend
+    vllm torch python file line self site packages usr local lib def return none true false info warning
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
+
+
+class Fix(NamedTuple):
+    """One change. `held` are the indexes of the releases that hold it; places are (file, functions)."""
+
+    commit: str
+    date: str
+    held: frozenset[int]
+    title: str
+    places: tuple[tuple[str, tuple[str, ...]], ...]
+    words: tuple[str, ...]
+
+
+class Query(NamedTuple):
+    """What a change is looked for by.
+
+    Attributes:
+        failure: the text of the first cause.
+        report: the whole text.
+        frames: (file, function) of the failing stack, deepest first.
+    """
+
+    failure: str
+    report: str
+    frames: tuple[tuple[str, str], ...]
+
+
+class Found(NamedTuple):
+    """A change with its score and what of it the query has."""
+
+    fix: Fix
+    score: float
+    functions: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+def pack_releases(held: Iterable[int]) -> str:
+    """Return indexes of releases as ranges: `0,6-28`; `-` for none."""
+    spans: list[list[int]] = []
+    for index in sorted(held):
+        if spans and spans[-1][1] == index - 1:
+            spans[-1][1] = index
+        else:
+            spans.append([index, index])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans) or _NONE
+
+
+@lru_cache(maxsize=1 << 10)
+def unpack_releases(text: str) -> frozenset[int]:
+    """Return the indexes that pack_releases wrote; none of a text that it did not write."""
+    held: set[int] = set()
+    for span in text.split(",") if text != _NONE else ():
+        first, _, last = span.partition("-")
+        if first.isdigit() and (last or first).isdigit() and int(last or first) < 1000:
+            held.update(range(int(first), int(last or first) + 1))
+    return frozenset(held)
+
+
+class FixIndex:
+    """One project's index, read once. Look-ups never raise, whatever the text holds."""
+
+    def __init__(self, text: str = "") -> None:
+        self.name = self.repository = self.read_at = ""
+        self.releases: list[str] = []
+        self._rows: list[str] = []  # split when asked for
+        for line in text.splitlines():
+            kind, _, rest = line.partition("\t")
+            if kind == "fix" and rest.count("\t") == _CELLS - 1:
+                self._rows.append(rest)
+            elif kind == "release":
+                self.releases.append(rest)
+            elif kind == "repository" and rest.count("\t") == 2:
+                self.name, self.repository, self.read_at = rest.split("\t")
+
+    @classmethod
+    def load(cls, name: str, folders: Iterable[Path]) -> FixIndex:
+        """Read a project's index from the first folder that holds it; an empty one when none does."""
+        for folder in folders:
+            try:
+                data = read_plain(Path(folder) / INDEX_FOLDER / f"{name}{INDEX_SUFFIX}", MAX_INDEX_BYTES)
+            except OSError:
+                continue
+            return cls(data.decode("utf-8", "replace"))
+        return cls()
+
+    @property
+    def fixes(self) -> list[Fix]:
+        return [_fix(row) for row in self._rows]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def find_release(self, version: str) -> str:
+        """Return the release of the index that a version means, else the newest before it; '' when none is near."""
+        text = re.sub(r"(?<=\d)[.-](?=rc)", "", version.strip().lower().lstrip("v").partition("+")[0])
+        older = [item for item in self.releases if version_key(item) <= version_key(text)] if text[:1].isdigit() else []
+        return text if text in self.releases else (older[-1] if older else "")
+
+    def is_later(self, fix: Fix, releases: Collection[str]) -> bool:
+        """Say whether a change came after releases: not all of them hold it, and no older one alone does."""
+        own = {index for index, release in enumerate(self.releases) if release in releases}
+        return not own or not (own <= fix.held or (fix.held and max(fix.held) < min(own)))
+
+    def first_release(self, fix: Fix, releases: Collection[str] = ()) -> str:
+        """Return the first release with a change after the given ones, for their PyTorch if there is one, or ''."""
+        own = [index for index, release in enumerate(self.releases) if release in releases]
+        after = max(own, default=-1)
+        later = [self.releases[index] for index in sorted(fix.held) if after < index < len(self.releases)]
+        lines = {release.partition("/")[2] for release in releases}
+        return next((release for release in later if release.partition("/")[2] in lines), later[0] if later else "")
+
+    def search(self, query: Query, releases: Collection[str] = (), most: int = 5) -> list[Found]:
+        """Return the changes nearest to a report that came after its releases, best first."""
+        asked = _asked(query)
+        frames = {(_base(file), function): depth for depth, (file, function) in reversed(list(enumerate(query.frames)))}
+        tokens = [_row_tokens(row) for row in self._rows]
+        shared = [asked.keys() & row_tokens for row_tokens in tokens]
+        counts: dict[str, int] = {}
+        for words in shared:
+            for word in words:
+                counts[word] = counts.get(word, 0) + 1
+        told = {word: weight * _rarity(counts.get(word, 0), len(self._rows)) for word, weight in asked.items()}
+        functions = {function.lower() for _, function in frames}
+        scored = []
+        for row, words, row_tokens in zip(self._rows, shared, tokens):
+            score = sum(map(told.__getitem__, words)) / math.sqrt(TITLE_LENGTH + len(row_tokens))
+            own = _functions_of(row, frames) if functions & row_tokens else {}
+            for name, depth in own.items():
+                score += FRAME_WEIGHT * _rarity(counts.get(name.lower(), 1), len(self._rows)) / (1 + depth / 2)
+            if score:
+                scored.append((score, row, words, own))
+        scored.sort(key=lambda item: (-item[0], item[1]))
+        found: list[Found] = []
+        for score, row, words, own in scored:
+            fix = _fix(row)
+            if len(found) < most and self.is_later(fix, releases):
+                telling = sorted(words, key=lambda word: (-told[word], word))
+                found.append(Found(fix, score, tuple(own), tuple(telling[:MAX_SHARED])))
+        return found
+
+
+# How much a function of the failing stack counts, how many times as much a word of the first cause as one of the
+# report, and how much a long row is worth less. On 73 reports whose mending change is known, half or twice of each
+# moved that change by no more than one report in forty.
+FRAME_WEIGHT = 0.5
+FAILURE_WEIGHT = 2.0
+TITLE_LENGTH = 12
+MAX_SHARED = 6
+# commit, day, releases, title, places, words
+_CELLS = 6
+_BEFORE_TITLE = 3
+
+
+def _rarity(count: int, rows: int) -> float:
+    """Return how much a word tells that so many rows have."""
+    return math.log(1 + rows / max(1, count))
+
+
+def _asked(query: Query) -> dict[str, float]:
+    asked = dict.fromkeys(tokens_in(query.report[:MAX_QUERY]), 1.0)
+    for token in tokens_in(query.failure[:MAX_QUERY]):
+        asked[token] = FAILURE_WEIGHT
+    return asked
+
+
+def _row_tokens(row: str) -> set[str]:
+    """Return the words of a row from its title on; parts of names stand in its last cell."""
+    tail = row.split("\t", _BEFORE_TITLE)[_BEFORE_TITLE].lower()
+    tokens = set(_LOW_WORD.findall(tail))
+    if not tail.isascii():
+        for word in _CHINESE.findall(tail):
+            tokens.update(_split(word))
+    return tokens
+
+
+def _functions_of(row: str, frames: dict[tuple[str, str], int]) -> dict[str, int]:
+    """Return the functions of the stack that a row's change touches, with their depth in it."""
+    return {
+        name: frames[_base(file), name]
+        for file, names in _fix(row).places
+        for name in names
+        if (_base(file), name) in frames
+    }
+
+
+def tokens_in(text: str) -> list[str]:
+    """Return the words of a text in lower case, names also in their parts, Chinese in pairs of characters."""
+    return list(dict.fromkeys(token for word in _WORD.findall(text) for token in _split(word)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _split(word: str) -> tuple[str, ...]:
+    if word[0] >= "\u4e00":
+        return tuple(word[start : start + 2] for start in range(len(word) - 1))
+    found = [word.lower(), word.lower().strip("_")]
+    if "_" in word or not (word.islower() or word.isupper()):
+        found += [part for part in map(str.lower, _PART.findall(word)) if len(part) > 2]
+    return tuple(item for item in dict.fromkeys(found) if item not in _COMMON)
+
+
+def parts_of(text: str) -> list[str]:
+    """Return the parts of the names in a text that do not stand in it as words: what a row keeps for its title."""
+    words = set(_LOW_WORD.findall(text.lower()))
+    return [token for token in tokens_in(text) if token not in words and token[0] < "\u4e00"]
+
+
+def _base(file: str) -> str:
+    """Return a file with its folder: what a path in site-packages and one in a repository have in common."""
+    return "/".join(file.split("/")[-2:])
+
+
+def _fix(row: str) -> Fix:
+    commit, date, held, title, places, words = row.split("\t")
+    split = (item.partition(":") for item in places.split(";"))
+    return Fix(
+        commit,
+        date,
+        unpack_releases(held),
+        title,
+        tuple((file, tuple(names.split(",")) if names else ()) for file, _, names in split),
+        tuple(words.split()),
+    )

@@ -1,0 +1,373 @@
+"""Later changes that may mend a failure: found by words and functions, only what the user's release lacks, never a claim."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+from support import ROOT, run_script
+
+from npu_graph.bundle import SEED_KNOWLEDGE
+from npu_graph.diagnosis.report import render_markdown, render_text
+from npu_graph.fix_index import (
+    INDEX_FOLDER,
+    INDEXES,
+    FixIndex,
+    Query,
+    pack_releases,
+    tokens_in,
+    unpack_releases,
+)
+from npu_graph.framework_map import version_key
+from npu_graph.source_map import SourceMap
+
+sys.path.insert(0, str(ROOT / "tools"))
+
+import measure_fix_index
+from knowledge_checks import fix_rows
+from knowledge_checks.sources import Sources
+
+Diagnose = Callable[..., "dict[str, Any]"]
+SCRIPT = "graph-mode-expert/scripts/find_fix.py"
+
+
+@pytest.fixture(scope="module")
+def indexes() -> dict[str, FixIndex]:
+    return {name: FixIndex.load(name, [SEED_KNOWLEDGE]) for name in INDEXES}
+
+
+@pytest.fixture(scope="module")
+def ascend(indexes: dict[str, FixIndex]) -> FixIndex:
+    return indexes["vllm-ascend"]
+
+
+def titles(index: FixIndex, words: str, *releases: str) -> list[str]:
+    return [found.fix.title for found in index.search(Query(words, "", ()), releases)]
+
+
+# --- the data ----------------------------------------------------------------------------------------------------
+
+
+def test_there_is_an_index_for_each_project_and_nothing_else() -> None:
+    assert sorted(path.stem for path in (SEED_KNOWLEDGE / INDEX_FOLDER).iterdir()) == sorted(INDEXES)
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_an_index_is_well_formed(indexes: dict[str, FixIndex], name: str) -> None:
+    index = indexes[name]
+    raw = (SEED_KNOWLEDGE / INDEX_FOLDER / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
+    assert index.name == name and re.fullmatch(r"[0-9a-f]{7,12} \d{4}-\d\d-\d\d", index.read_at)
+    assert len(index.fixes) == sum(line.startswith("fix\t") for line in raw) >= 200
+    assert len({fix.commit for fix in index.fixes}) == len(index.fixes)
+    for fix in index.fixes:
+        assert re.fullmatch(r"[0-9a-f]{10}", fix.commit) and re.fullmatch(r"20\d\d-\d\d-\d\d", fix.date)
+        assert fix.title.strip() and "Merge pull request" not in fix.title
+        assert fix.places and all(file for file, _ in fix.places)
+        assert all(0 <= position < len(index.releases) for position in fix.held)
+        assert len(fix.held) < len(index.releases), "what every release holds mends nothing for anybody"
+
+
+def test_releases_are_those_of_the_maps(indexes: dict[str, FixIndex]) -> None:
+    known = SourceMap.load([SEED_KNOWLEDGE]).releases
+    for name in ("torch_npu", "torchair", "op-plugin"):
+        assert set(indexes[name].releases) <= set(known) and len(indexes[name].releases) >= 40
+    for name in ("vllm-ascend", "xllm"):
+        assert indexes[name].releases == sorted(indexes[name].releases, key=version_key)
+
+
+@pytest.mark.parametrize("held", [set(), {0}, {0, 1, 2}, {0, 2, 3, 9}, {5, 7}])
+def test_releases_are_packed_and_unpacked(held: set[int]) -> None:
+    assert unpack_releases(pack_releases(held)) == held
+
+
+@pytest.mark.parametrize("text", ["", "x", "1-", "-3", "9-99999999999", "1,,2", "a-b"])
+def test_releases_that_nobody_wrote_give_none_or_few(text: str) -> None:
+    assert len(unpack_releases(text)) < 1000
+
+
+# --- finding -----------------------------------------------------------------------------------------------------
+
+
+# Read in the history: (words, release, title of the change, first release with it).
+KNOWN = [
+    ("update_stream of the draft deadlocks in full graph", "0.18.0", "Unify update_stream across main and draft", ""),
+    ("hasattr on ACLGraphWrapper is slow", "0.15.0rc1", "Fix slow hasattr in ACLGraphWrapper.__getattr__", "0.18.0rc1"),
+    ("rope_forward_triton shape", "0.14.0rc1", "fix rope_forward_triton error", "0.15.0rc1"),
+]
+
+
+@pytest.mark.parametrize(("words", "release", "title", "first"), KNOWN, ids=[row[2] for row in KNOWN])
+def test_the_change_is_found_by_words_of_the_failure(
+    ascend: FixIndex, words: str, release: str, title: str, first: str
+) -> None:
+    found = ascend.search(Query(words, "", ()), [release])[0]
+    assert title in found.fix.title
+    assert ascend.first_release(found.fix, [release]) == first
+
+
+def test_a_change_that_the_users_release_holds_is_not_named(ascend: FixIndex) -> None:
+    words = "rope_forward_triton shape"
+    assert any("rope_forward_triton error" in title for title in titles(ascend, words, "0.14.0rc1"))
+    assert not any("rope_forward_triton error" in title for title in titles(ascend, words, "0.18.0"))
+
+
+TSV = """\
+repository\tp\to/p\tabcdef1234 2026-01-01
+release\t1.0/2.7.1
+release\t1.0/2.8.0
+release\t2.0/2.7.1
+release\t2.0/2.8.0
+fix\t1111111111\t2026-01-01\t0\tFix capture of an old branch (#1)\tp/a.py:run\t
+fix\t2222222222\t2026-01-02\t2-3\tFix capture of the pool (#2)\tp/a.py:run,stop;p/b.py\tKeyError #77
+fix\t3333333333\t2026-01-03\t-\tFix capture of the stream (#3)\tp/c.py:begin\tdeadlock
+fix\tbroken
+"""
+
+
+def test_what_only_an_older_release_has_is_not_later() -> None:
+    index = FixIndex(TSV)
+    assert [title[-3:-1] for title in titles(index, "capture", "2.0/2.7.1")] == ["#3"]
+    assert sorted(title[-3:-1] for title in titles(index, "capture", "1.0/2.8.0")) == ["#2", "#3"]
+
+
+def test_the_first_release_is_the_one_for_the_users_pytorch() -> None:
+    index = FixIndex(TSV)
+    pool = next(fix for fix in index.fixes if "pool" in fix.title)
+    assert index.first_release(pool, ["1.0/2.8.0"]) == "2.0/2.8.0"
+    assert index.first_release(pool) == "2.0/2.7.1"
+    assert index.first_release(index.fixes[2], ["1.0/2.8.0"]) == ""
+
+
+def test_a_function_of_the_failing_stack_brings_its_change_up() -> None:
+    index = FixIndex(TSV)
+    found = index.search(Query("capture", "", (("/opt/site-packages/p/c.py", "begin"),)))
+    assert (found[0].fix.title[-3:-1], found[0].functions) == ("#3", ("begin",))
+
+
+def test_an_issue_number_finds_the_change_that_closes_it() -> None:
+    assert titles(FixIndex(TSV), "see #77")[0].endswith("(#2)")
+
+
+@pytest.mark.parametrize("version", ["0.18.0", "v0.18.0", "0.18.0+empty", "0.18.0.post3"])
+def test_a_version_is_the_release_or_the_newest_before_it(ascend: FixIndex, version: str) -> None:
+    assert ascend.find_release(version) == "0.18.0"
+
+
+@pytest.mark.parametrize("version", ["0.0.1", "main", "", "latest"])
+def test_a_version_before_all_releases_is_none(ascend: FixIndex, version: str) -> None:
+    assert ascend.find_release(version) == ""
+
+
+def test_names_are_found_whole_and_in_parts_and_chinese_in_pairs() -> None:
+    assert {"graph_task_update", "task"} <= set(tokens_in("graph_task_update"))
+    assert {"aclgraphwrapper", "wrapper"} <= set(tokens_in("ACLGraphWrapper"))
+    assert {"精度", "度异"} <= set(tokens_in("精度异常"))
+    assert not tokens_in("fix the bug with this")
+
+
+def test_an_index_that_is_absent_or_broken_finds_nothing(tmp_path: Path) -> None:
+    assert FixIndex.load("vllm-ascend", [tmp_path]).search(Query("capture", "", ())) == []
+    assert FixIndex("fix\t\t\n\0\nrelease").search(Query("capture", "x" * 100, ())) == []
+
+
+def test_a_long_report_costs_little(ascend: FixIndex) -> None:
+    text = " ".join(f"word{number} capture_{number}" for number in range(200_000))
+    start = time.perf_counter()
+    ascend.search(Query(text, text, tuple((f"a/b{n}.py", f"f{n}") for n in range(5000))))
+    assert time.perf_counter() - start < 5
+
+
+# --- in a diagnosis ----------------------------------------------------------------------------------------------
+
+STACK = """\
+vllm-ascend {version}, eager passes, with the ACL graph it stops
+Traceback (most recent call last):
+  File "/opt/site-packages/vllm_ascend/ops/rotary_embedding.py", line 90, in rope_forward_oot
+    query, key = rope_forward_triton(query, key, cos, sin)
+RuntimeError: rope_forward_triton: shape '[14, -1]' is invalid for input of size 768
+"""
+
+
+def test_a_diagnosis_names_later_changes_and_says_that_they_are_not_checked(diagnose_text: Diagnose) -> None:
+    record = diagnose_text(STACK.format(version="0.14.0rc1"))
+    found = record["later_fixes"]
+    assert 1 <= len(found) <= 5
+    change = next(item for item in found if "(#6404)" in item["title"])
+    assert (change["repo"], change["commit"], change["first_release"]) == (
+        "vllm-project/vllm-ascend",
+        "70cc5f7969",
+        "0.15.0rc1",
+    )
+    for shown in (render_text(record), render_markdown(record)):
+        assert "by title (not checked against it)" in shown and "first in 0.15.0rc1" in shown
+    assert not record["report"]["fix"]["short_term"], "a title is no fix"
+
+
+def test_a_diagnosis_names_none_that_the_release_holds(diagnose_text: Diagnose) -> None:
+    record = diagnose_text(STACK.format(version="0.18.0"))
+    assert not any("(#6404)" in item["title"] for item in record["later_fixes"])
+
+
+def test_the_list_is_chinese_in_a_chinese_report(diagnose_text: Diagnose) -> None:
+    record = diagnose_text("图模式启动失败，单算子模式正常，请问是什么原因？\n" + STACK.format(version="0.14.0rc1"))
+    assert "未与报告核对" in render_text(record)
+
+
+def test_what_the_users_own_code_has_to_mend_is_in_no_history(diagnose_text: Diagnose) -> None:
+    example = (ROOT / "graph-mode-diagnostics/examples/default_stream.txt").read_text(encoding="utf-8")
+    record = diagnose_text(example)
+    assert record["verdict"] == "known" and record["owner"]["value"] == "user_code"
+    assert record["later_fixes"] == []
+
+
+def test_a_report_without_words_of_its_own_names_none(diagnose_text: Diagnose) -> None:
+    assert diagnose_text("torch.npu.graph does not work\n")["later_fixes"] == []
+
+
+# --- the script --------------------------------------------------------------------------------------------------
+
+
+def ask(*arguments: str) -> tuple[int, dict[str, Any]]:
+    done = run_script(SCRIPT, *arguments, "--output", "json")
+    return done.returncode, json.loads(done.stdout) if done.stdout else {"error": done.stderr.decode()}
+
+
+def test_words_find_changes_of_all_projects() -> None:
+    code, answer = ask("graph", "capture", "stream", "deadlock")
+    assert code == 0 and answer["schema"] == "npu-graph/fixes/1"
+    assert len({item["repo"] for item in answer["results"]}) >= 2
+    scores = [item["score"] for item in answer["results"]]
+    assert scores == sorted(scores, reverse=True) and len(scores) == 10
+
+
+def test_a_function_keeps_only_changes_that_touch_it() -> None:
+    code, answer = ask("padding", "--project", "vllm-ascend==0.13.0", "--function", "NPUModelRunner._dummy_run")
+    assert code == 0
+    for item in answer["results"]:
+        assert any("_dummy_run" in place["functions"] for place in item["places"])
+
+
+def test_the_version_of_torch_npu_stands_for_its_parts_too() -> None:
+    code, answer = ask("input_inplace_pass copy_", "--project", "torchair==7.3.0/2.7.1")
+    assert code == 0 and "input_inplace_pass" in answer["results"][0]["title"]
+
+
+def test_nothing_found_is_said_to_prove_nothing() -> None:
+    done = run_script(SCRIPT, "zzzyyyxxx")
+    assert done.returncode == 1
+    assert b"says nothing about whether it is mended" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("x", "--project", "llama.cpp"), "expected one of vllm-ascend, xllm, torch_npu, torchair, op-plugin"),
+        (("x", "--project", "vllm-ascend==0.0.1"), "no such release; the index has 0.9.1 to"),
+        (("x", "--project", "torch_npu==99"), "no such release"),
+        (("x", "--most", "0"), "expected 1 to 100"),
+    ],
+)
+def test_a_wrong_argument_is_one_line_that_says_what_is_expected(arguments: tuple[str, ...], said: str) -> None:
+    code, answer = ask(*arguments)
+    assert code == 2 and said in answer["error"] and answer["error"].count("\n") == 1
+
+
+def test_a_version_near_to_a_release_is_taken_for_it_and_that_is_said() -> None:
+    done = run_script(SCRIPT, "capture", "--project", "vllm-ascend==0.18.0.post3")
+    assert b"0.18.0.post3 is not in the index of vllm-ascend; taken as 0.18.0" in done.stdout
+
+
+# --- measuring ---------------------------------------------------------------------------------------------------
+
+PROJECT = measure_fix_index.Project("made", "made/made", "main", "1.0.0", "2026-01-01", ("package/",))
+
+
+@pytest.fixture()
+def history(tmp_path: Path) -> Path:
+    """A history with two releases, a release branch, and work that mends nothing."""
+    clone = tmp_path / "clone"
+    (clone / "package").mkdir(parents=True)
+
+    def git(*arguments: str, day: str = "2026-02-01") -> None:
+        date = f"{day}T12:00:00+0000"
+        subprocess.run(
+            ["git", "-C", str(clone), "-c", "user.name=n", "-c", "user.email=e@example.com", *arguments],
+            check=True,
+            capture_output=True,
+            env={"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date, "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        )
+
+    def commit(subject: str, body: str = "", file: str = "package/a.py", day: str = "2026-02-01") -> None:
+        path = clone / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = path.read_text(encoding="utf-8") if path.is_file() else "def run():\n    first = 1\n"
+        path.write_text(text + f"    x = {len(text)}\n", encoding="utf-8")
+        git("add", ".")
+        git("commit", "-q", "-m", subject, *(["-m", body] if body else []), day=day)
+
+    git("init", "-q", "-b", "main")
+    commit("First state")
+    git("tag", "v1.0.0")
+    git("checkout", "-q", "-b", "releases/1.0")
+    commit("[1.0][BugFix] Fix the stale pool of a capture (#12)", day="2026-02-05")
+    git("tag", "v1.0.1")
+    git("checkout", "-q", "main")
+    commit(
+        "[BugFix] Fix the stale pool of a capture (#11)",
+        "KeyError in graph_params\nFixes #77\n\nSigned-off-by: A_B",
+        day="2026-02-03",
+    )
+    commit("Add a feature", day="2026-02-04")
+    commit("[Doc] Fix a typo", day="2026-02-06")
+    commit("[BugFix] Fix a test of replay", file="tests/test_a.py", day="2026-02-07")
+    git("tag", "v2.0.0")
+    commit("!31 Fix replay with two streams Merge pull request !31 from somebody/branch", day="2026-02-08")
+    return clone
+
+
+def test_measuring_keeps_what_mends_once_with_the_releases_that_hold_it(history: Path) -> None:
+    text, count = measure_fix_index.measure(PROJECT, history)
+    index = FixIndex(text)
+    assert count == len(index.fixes) == 2
+    assert index.releases == ["1.0.0", "1.0.1", "2.0.0"]
+    pool, streams = index.fixes
+    assert (pool.title, pool.date, sorted(pool.held)) == (
+        "[BugFix] Fix the stale pool of a capture (#11)",
+        "2026-02-03",
+        [1, 2],
+    )
+    assert pool.places == (("package/a.py", ("run",)),)
+    assert "#77" in pool.words and "graph_params" in pool.words and "A_B" not in pool.words
+    assert (streams.title, sorted(streams.held)) == ("Fix replay with two streams (!31)", [])
+
+
+def test_a_change_that_the_history_does_not_have_so_is_a_fault(history: Path, tmp_path: Path) -> None:
+    text, _ = measure_fix_index.measure(PROJECT, history)
+    sources = Sources()
+    sources.add_checkout(f"made/made={history}")
+    source_map = SourceMap.load([SEED_KNOWLEDGE])
+
+    def faults(content: str) -> int:
+        folder = tmp_path / "knowledge" / INDEX_FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "made.tsv").write_text(content, encoding="utf-8")
+        outcome = fix_rows.check(tmp_path, sources, source_map)
+        assert outcome.checked == 2
+        return len(outcome.faults)
+
+    assert faults(text) == 0
+    assert faults(text.replace("stale pool of a capture (#11)", "stale pool of a stream (#11)")) >= 1
+    assert faults(text.replace("\t1-2\t", "\t2\t")) == 1
+    assert faults(text.replace("package/a.py:run\t", "package/b.py:run\t", 1)) >= 1
+    assert faults(text.replace("2026-02-08", "2026-02-09")) == 1
+
+
+def test_an_index_without_its_checkout_is_left_out_and_counted() -> None:
+    outcome = fix_rows.check(ROOT, Sources(), SourceMap.load([SEED_KNOWLEDGE]))
+    assert outcome.checked == 0 and sum(outcome.left_out.values()) >= 3000
