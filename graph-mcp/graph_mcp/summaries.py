@@ -26,6 +26,10 @@ def diagnosis(record: dict[str, Any]) -> str:
         f"fix for good: {fix['long_term']}" if fix["long_term"] else "",
         *[f"verify: {step}" for step in report["verify"]],
         *[f"missing: {item['item']} ({item['how']})" for item in record["missing"]],
+        *[
+            f"later change, by its subject, not checked against the report: {_change(item)}"
+            for item in record["later_fixes"]
+        ],
     ]
     return _lines(rows)
 
@@ -62,6 +66,20 @@ def source(answer: dict[str, Any]) -> str:
             rows += [f"    {step['layer']}: {_place(step)} {step['does']['en']}" for step in chain["steps"]]
         rows += [f"  near: {name}" for name in result["nearest"]]
     return _lines([*rows, *[f"to read it: {command}" for command in answer["get_sources"]]])
+
+
+def fixes(answer: dict[str, Any]) -> str:
+    """Summarise later changes, one a line."""
+    rows = [f"{_change(item)}; shares {', '.join(item['shared'])}" for item in answer["results"]]
+    said = "subjects of the histories, nearest first; none was checked against the failure"
+    return _lines(
+        [*answer["notes"], said if rows else "nothing found, which says nothing about whether it is mended", *rows]
+    )
+
+
+def _change(item: dict[str, Any]) -> str:
+    first = f"first in {item['first_release']}" if item["first_release"] else "in no release yet"
+    return f"{item['date']} {item['repo']} {item['commit']} {item['title']} ({first})"
 
 
 def _by_release(match: dict[str, Any]) -> str:

@@ -113,6 +113,15 @@ def _locate_source(arguments: dict[str, Any], resolve: Resolve) -> Invocation:
     return Invocation([*options, "-"], arguments["text"])
 
 
+def _find_fix(arguments: dict[str, Any], _: Resolve) -> Invocation:
+    options = ["--output", "json", *_language(arguments)]
+    options += [f"--project={name}" for name in arguments.get("projects", [])]
+    options += [f"--function={name}" for name in arguments.get("functions", [])]
+    if "most" in arguments:
+        options.append(f"--most={arguments['most']}")
+    return Invocation([*options, "--", arguments["words"]])
+
+
 def _check_health(arguments: dict[str, Any], _: Resolve) -> Invocation:
     options = ["--output", "json"]
     if arguments.get("only"):
@@ -231,6 +240,28 @@ TOOLS: tuple[Tool, ...] = (
         "npu-graph/source/1",
         _locate_source,
         summaries.source,
+    ),
+    Tool(
+        "npu_graph_find_fix",
+        "Find later changes that may mend a failure",
+        "Changes in the histories of vLLM-Ascend, xLLM, torch_npu, torchair and op-plugin that mend something, nearest to "
+        "the words of a failure, with the first release that holds each; with a version only what came after it. Subjects "
+        "are hints: open a change before relying on it.",
+        "graph-mode-expert/scripts/find_fix.py",
+        _object(
+            ["words"],
+            words=_string("names, error text, what goes wrong", minLength=1, maxLength=4000),
+            projects={
+                **_LINES,
+                "description": "vllm-ascend, xllm, torch_npu, torchair or op-plugin, with ==VERSION if known (default: all)",
+            },
+            functions={**_LINES, "description": "only changes that touch one of these"},
+            most={"type": "integer", "description": "at most so many (default 10)", "minimum": 1, "maximum": 100},
+            language=_LANGUAGE,
+        ),
+        "npu-graph/fixes/1",
+        _find_fix,
+        summaries.fixes,
     ),
     Tool(
         "npu_graph_lint_capture",

@@ -10,6 +10,7 @@ CALLS = {
     "npu_graph_lookup_code": {"codes": ["107027"]},
     "npu_graph_search_knowledge": {"query": "side stream not joined"},
     "npu_graph_locate_source": {"text": "NPU graphs must be captured on a non-default stream", "torch_npu": "2.10.0"},
+    "npu_graph_find_fix": {"words": "update_stream deadlock", "projects": ["vllm-ascend==0.18.0"]},
     "npu_graph_lint_capture": {"paths": ["model.py"]},
     "npu_graph_check_health": {"only": "variables", "redact": True},
     "npu_graph_parse_log": {"paths": ["service.log"]},

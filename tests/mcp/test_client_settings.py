@@ -21,7 +21,7 @@ from support import ROOT
 PAGE = ROOT / "graph-mcp" / "references" / "clients.md"
 AGENTS = ROOT / ".npm-hosts" / "node_modules" / ".bin"
 NO_MODEL = "http://127.0.0.1:9"
-TOOLS = 10
+TOOLS = 11
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 
 

@@ -79,12 +79,12 @@ def test_it_holds_what_the_server_needs_and_no_more(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_the_unpacked_server_lists_its_ten_tools(unpacked: Path, tmp_path: Path, count: int) -> None:
+def test_the_unpacked_server_lists_its_eleven_tools(unpacked: Path, tmp_path: Path, count: int) -> None:
     folders = [str(tmp_path / f"folder {number}") for number in range(count)]
     for folder in folders:
         Path(folder).mkdir()
     tools = start_and_ask(unpacked, folders, "tools/list")["tools"]
-    assert len(tools) == 10
+    assert len(tools) == 11
     assert [tool["name"] for tool in tools] == [tool["name"] for tool in manifest_of(unpacked)["tools"]]
 
 
@@ -119,4 +119,4 @@ class TestThePublicTool:
     def test_what_it_unpacks_starts(self, bundle: Path, tmp_path: Path) -> None:
         result = self.run("unpack", str(bundle), str(tmp_path / "out"))
         assert result.returncode == 0, result.stderr
-        assert len(start_and_ask(tmp_path / "out", [str(tmp_path)], "tools/list")["tools"]) == 10
+        assert len(start_and_ask(tmp_path / "out", [str(tmp_path)], "tools/list")["tools"]) == 11

@@ -39,6 +39,11 @@ def resolved(name: str) -> str:
             [*JSON, "--torch-npu=2.7.1", "--source=/allowed/src", "-"],
         ),
         (
+            tools._find_fix,
+            {"words": "--help", "projects": ["vllm-ascend==0.18.0"], "functions": ["-x"], "most": 3},
+            [*JSON, "--project=vllm-ascend==0.18.0", "--function=-x", "--most=3", "--", "--help"],
+        ),
+        (
             tools._check_health,
             {"only": "cann", "device": 0, "redact": True},
             [*JSON, "--only=cann", "--device=0", "--redact"],
