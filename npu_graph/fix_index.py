@@ -133,15 +133,24 @@ class FixIndex:
         older = [item for item in self.releases if version_key(item) <= version_key(text)] if text[:1].isdigit() else []
         return text if text in self.releases else (older[-1] if older else "")
 
+    def releases_for(self, base: str) -> list[str]:
+        """Return the releases for a version of what the project is built on: 0.13.0rc1 to 0.13.0 for vLLM 0.13.0.
+
+        The release before the first of them stands for the branch, which many install, between the two.
+        """
+        numbers = version_key(base)[0]
+        own = [index for index, release in enumerate(self.releases) if version_key(release)[0] == numbers]
+        return self.releases[max(0, own[0] - 1) : own[-1] + 1] if own else []
+
     def is_later(self, fix: Fix, releases: Collection[str]) -> bool:
         """Say whether a change came after releases: not all of them hold it, and no older one alone does."""
         own = {index for index, release in enumerate(self.releases) if release in releases}
         return not own or not (own <= fix.held or (fix.held and max(fix.held) < min(own)))
 
     def first_release(self, fix: Fix, releases: Collection[str] = ()) -> str:
-        """Return the first release with a change after the given ones, for their PyTorch if there is one, or ''."""
+        """Return the first release with a change after those given that lack it, for their PyTorch if any, or ''."""
         own = [index for index, release in enumerate(self.releases) if release in releases]
-        after = max(own, default=-1)
+        after = max((index for index in own if index not in fix.held), default=-1)
         later = [self.releases[index] for index in sorted(fix.held) if after < index < len(self.releases)]
         lines = {release.partition("/")[2] for release in releases}
         return next((release for release in later if release.partition("/")[2] in lines), later[0] if later else "")
@@ -238,7 +247,7 @@ def _split(word: str) -> tuple[str, ...]:
 def parts_of(text: str) -> list[str]:
     """Return the parts of the names in a text that do not stand in it as words: what a row keeps for its title."""
     words = set(_LOW_WORD.findall(text.lower()))
-    return [token for token in tokens_in(text) if token not in words and token[0] < "\u4e00"]
+    return [token for token in tokens_in(text) if token not in words and token[0].isalpha() and token.isascii()]
 
 
 def _base(file: str) -> str:

@@ -21,6 +21,7 @@ from npu_graph.fix_index import (
     FixIndex,
     Query,
     pack_releases,
+    parts_of,
     tokens_in,
     unpack_releases,
 )
@@ -171,6 +172,10 @@ def test_names_are_found_whole_and_in_parts_and_chinese_in_pairs() -> None:
     assert not tokens_in("fix the bug with this")
 
 
+def test_a_rows_own_numbers_are_no_words() -> None:
+    assert parts_of("Fix ACLGraphWrapper in qwen2_5_vl (#2007)") == ["acl", "graph", "wrapper", "qwen"]
+
+
 def test_an_index_that_is_absent_or_broken_finds_nothing(tmp_path: Path) -> None:
     assert FixIndex.load("vllm-ascend", [tmp_path]).search(Query("capture", "", ())) == []
     assert FixIndex("fix\t\t\n\0\nrelease").search(Query("capture", "x" * 100, ())) == []
@@ -212,6 +217,32 @@ def test_a_diagnosis_names_later_changes_and_says_that_they_are_not_checked(diag
 def test_a_diagnosis_names_none_that_the_release_holds(diagnose_text: Diagnose) -> None:
     record = diagnose_text(STACK.format(version="0.18.0"))
     assert not any("(#6404)" in item["title"] for item in record["later_fixes"])
+
+
+# Only vLLM's version is stated: any release for it, or the branch before them, may be what ran.
+XLITE = """\
+[Bug] Xlite: the padding of the graph mode gives a wrong number of decode tokens, no MTP, {device}
+AssertionError: illegal decode num -540
+- vLLM version: v{vllm}
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "vllm", "first"),
+    [
+        ("vllm-ascend, ACL graph", "0.13.0", "0.13.0rc2"),
+        ("on the NPU", "0.13.0", "0.13.0rc2"),
+        ("on the NPU", "0.12.0", "0.13.0rc2"),
+        ("on the NPU", "0.18.0", None),
+        ("on a GPU", "0.13.0", None),
+    ],
+)
+def test_with_the_version_of_vllm_alone_every_release_for_it_is_possible(
+    diagnose_text: Diagnose, device: str, vllm: str, first: str | None
+) -> None:
+    found = diagnose_text(XLITE.format(device=device, vllm=vllm))["later_fixes"]
+    change = next((item for item in found if "(#5711)" in item["title"]), None)
+    assert (change and change["first_release"]) == first
 
 
 def test_the_list_is_chinese_in_a_chinese_report(diagnose_text: Diagnose) -> None:

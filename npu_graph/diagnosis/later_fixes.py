@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
+from npu_graph.diagnosis.classification import NPU_WORDS
 from npu_graph.diagnosis.first_cause import Failure
 from npu_graph.diagnosis.framework_places import Reading
 from npu_graph.expressions import compile_on_use
@@ -15,7 +16,7 @@ MAX_FIXES = 5
 # Of one project, so that a long history does not hide a short one.
 MAX_OF_ONE = 4
 # Below it the words that are shared are those of any report about graph mode.
-LEAST_SCORE = 3.0
+LEAST_SCORE = 1.5
 FRAMES_READ = 12
 # Parts of torch_npu with a history of their own, and what in a report leads there.
 _PARTS = (
@@ -27,6 +28,7 @@ _PARTS = (
     ),
 )
 _OF_FRAMEWORKS = ("vllm-ascend", "xllm")
+_ON_NPU = {"vllm": "vllm-ascend"}
 
 
 class Asked(NamedTuple):
@@ -66,15 +68,29 @@ def find_later_fixes(
 def _indexes(
     text: str, frameworks: Sequence[Reading], torch_npu: Sequence[Release], folders: Sequence[Path]
 ) -> list[Asked]:
-    asked = [
-        Asked(FixIndex.load(item.map.name, folders), tuple(item.releases))
-        for item in frameworks
-        if item.map.name in _OF_FRAMEWORKS
-    ]
+    asked: list[Asked] = []
+    for item in frameworks:
+        # A report about vLLM on an NPU is about vLLM-Ascend, whether it says so or not.
+        name = _ON_NPU.get(item.map.name, item.map.name) if NPU_WORDS.search(text.lower()) else item.map.name
+        if name in _OF_FRAMEWORKS and name not in [one.history.name for one in asked]:
+            history = FixIndex.load(name, folders)
+            asked.append(Asked(history, _releases(item, history)))
     ids = tuple(release.id for release in torch_npu)
     parts = [name for name, leads in _PARTS if leads.search(text)] or ([] if frameworks else ["torch_npu"])
     asked += [Asked(FixIndex.load(name, folders), ids) for name in parts]
     return [item for item in asked if len(item.history)]
+
+
+def _releases(item: Reading, history: FixIndex) -> tuple[str, ...]:
+    """Return the releases that a report can be about.
+
+    Where it states only the version of vLLM, or leaves it to the lines of another framework, every release for that
+    version is possible: a change in the last of them may be missing in what ran.
+    """
+    if item.map.name == history.name and (item.stated or (item.fit is not None and item.fit.releases)):
+        return tuple(item.releases)
+    bases = {release.partition("rc")[0] for release in item.releases}
+    return tuple(release for base in sorted(bases) for release in history.releases_for(base))
 
 
 def _record(found: Found, asked: Asked) -> dict[str, Any]:
