@@ -16,10 +16,12 @@ from typing import Collection, Iterable, NamedTuple
 from npu_graph.expressions import compile_on_use
 from npu_graph.framework_map import version_key
 from npu_graph.plain_files import read_plain
+from npu_graph.source_map import Release, SourceMap
 
 INDEX_FOLDER = "fix-index"
 INDEX_SUFFIX = ".tsv"
 INDEXES = ("vllm-ascend", "xllm", "torch_npu", "torchair", "op-plugin")
+MAX_VERSION = 40
 MAX_INDEX_BYTES = 4 << 20
 # What is read of a report.
 MAX_QUERY = 64 * 1024
@@ -27,12 +29,16 @@ _NONE = "-"
 _WORD = compile_on_use(r"[A-Za-z_][A-Za-z0-9_]{2,80}|\d{5,6}|#\d{2,6}|[\u4e00-\u9fff]{2,40}")
 _LOW_WORD = compile_on_use(r"[a-z_][a-z0-9_]{2,80}|\d{5,6}|#\d{2,6}")
 _CHINESE = compile_on_use(r"[\u4e00-\u9fff]{2,40}")
+_NUMBER = re.compile(r"[0-9]{1,3}$")
 _PART = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])|\d{2,}")
 # Words that most titles have: they tell nothing.
 _COMMON_WORDS = """
     fix fixes fixed fixing bug bugs bugfix issue issues error errors problem support add remove update use when with and
     the for not that this from into after before main branch cherry pick revert patch some mode model models npu ascend
     vllm torch python file line self site packages usr local lib def return none true false info warning
+    has have had does did was were are its can cannot could should would will been but not you our get got set new old
+    exception traceback recent call last object attribute runtime runtimeerror valueerror importerror
+    modulenotfounderror
 """
 _COMMON = frozenset(_COMMON_WORDS.split())
 
@@ -63,12 +69,13 @@ class Query(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A change with its score and what of it the query has."""
+    """A change with its score and what of it the query has; `rare` counts the shared words that few changes have."""
 
     fix: Fix
     score: float
     functions: tuple[str, ...]
     words: tuple[str, ...]
+    rare: int
 
 
 def pack_releases(held: Iterable[int]) -> str:
@@ -88,7 +95,7 @@ def unpack_releases(text: str) -> frozenset[int]:
     held: set[int] = set()
     for span in text.split(",") if text != _NONE else ():
         first, _, last = span.partition("-")
-        if first.isdigit() and (last or first).isdigit() and int(last or first) < 1000:
+        if _NUMBER.match(first) and _NUMBER.match(last or first):
             held.update(range(int(first), int(last or first) + 1))
     return frozenset(held)
 
@@ -129,7 +136,7 @@ class FixIndex:
 
     def find_release(self, version: str) -> str:
         """Return the release of the index that a version means, else the newest before it; '' when none is near."""
-        text = re.sub(r"(?<=\d)[.-](?=rc)", "", version.strip().lower().lstrip("v").partition("+")[0])
+        text = re.sub(r"(?<=\d)[.-](?=rc)", "", version.strip()[:MAX_VERSION].lower().lstrip("v").partition("+")[0])
         older = [item for item in self.releases if version_key(item) <= version_key(text)] if text[:1].isdigit() else []
         return text if text in self.releases else (older[-1] if older else "")
 
@@ -142,10 +149,24 @@ class FixIndex:
         own = [index for index, release in enumerate(self.releases) if version_key(release)[0] == numbers]
         return self.releases[max(0, own[0] - 1) : own[-1] + 1] if own else []
 
+    def known_release(self, release: Release, source_map: SourceMap) -> str:
+        """Return the release of the index for one of torch_npu: itself, its base, else one before it; '' if none."""
+        base = source_map.releases.get(release.base)
+        for release_id in (release.id, release.base, base.base if base is not None else ""):
+            if release_id in self.releases:
+                return release_id
+        order = list(source_map.releases)
+        at = order.index(release.id) if release.id in order else len(order)
+        before = [item for item in order[:at] if item in self.releases]
+        same = [item for item in before if item.partition("/")[2] == release.pytorch]
+        return (same or before or [""])[-1]
+
     def is_later(self, fix: Fix, releases: Collection[str]) -> bool:
         """Say whether a change came after releases: not all of them hold it, and no older one alone does."""
         own = {index for index, release in enumerate(self.releases) if release in releases}
-        return not own or not (own <= fix.held or (fix.held and max(fix.held) < min(own)))
+        if not own:
+            return not releases  # what is no release of the index says nothing about what it holds
+        return not (own <= fix.held or (fix.held and max(fix.held) < min(own)))
 
     def first_release(self, fix: Fix, releases: Collection[str] = ()) -> str:
         """Return the first release with a change after those given that lack it, for their PyTorch if any, or ''."""
@@ -155,8 +176,17 @@ class FixIndex:
         lines = {release.partition("/")[2] for release in releases}
         return next((release for release in later if release.partition("/")[2] in lines), later[0] if later else "")
 
-    def search(self, query: Query, releases: Collection[str] = (), most: int = 5) -> list[Found]:
-        """Return the changes nearest to a report that came after its releases, best first."""
+    def search(
+        self, query: Query, releases: Collection[str] = (), most: int = 5, touching: Collection[str] = ()
+    ) -> list[Found]:
+        """Return the changes nearest to a report, best first.
+
+        Args:
+            query: what is looked for.
+            releases: those that the report can be about; only what came after them is returned.
+            most: how many at most.
+            touching: names of functions; only changes that touch one of them are returned.
+        """
         asked = _asked(query)
         frames = {(_base(file), function): depth for depth, (file, function) in reversed(list(enumerate(query.frames)))}
         tokens = [_row_tokens(row) for row in self._rows]
@@ -179,9 +209,13 @@ class FixIndex:
         found: list[Found] = []
         for score, row, words, own in scored:
             fix = _fix(row)
-            if len(found) < most and self.is_later(fix, releases):
+            touched = {name for _, names in fix.places for name in names} if touching else set()
+            if self.is_later(fix, releases) and (not touching or touched & set(touching)):
                 telling = sorted(words, key=lambda word: (-told[word], word))
-                found.append(Found(fix, score, tuple(own), tuple(telling[:MAX_SHARED])))
+                rare = sum(counts[word] <= RARE * len(self._rows) for word in words)
+                found.append(Found(fix, score, tuple(own), tuple(telling[:MAX_SHARED]), rare))
+                if len(found) == most:
+                    break
         return found
 
 
@@ -192,6 +226,8 @@ FRAME_WEIGHT = 0.5
 FAILURE_WEIGHT = 2.0
 TITLE_LENGTH = 12
 MAX_SHARED = 6
+# A word that more changes have (of all, as a share) is one of most reports.
+RARE = 0.03
 # commit, day, releases, title, places, words
 _CELLS = 6
 _BEFORE_TITLE = 3
@@ -238,6 +274,8 @@ def tokens_in(text: str) -> list[str]:
 def _split(word: str) -> tuple[str, ...]:
     if word[0] >= "\u4e00":
         return tuple(word[start : start + 2] for start in range(len(word) - 1))
+    if word.lower() in _COMMON:
+        return ()
     found = [word.lower(), word.lower().strip("_")]
     if "_" in word or not (word.islower() or word.isupper()):
         found += [part for part in map(str.lower, _PART.findall(word)) if len(part) > 2]

@@ -7,6 +7,7 @@ raises, asserts and warnings of the parts that graph mode passes through, measur
 from __future__ import annotations
 
 import re
+from enum import IntEnum
 from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
 
@@ -32,7 +33,7 @@ _MENTIONED = (
 )
 _VERSION = r"v?(\d\.\d{1,3}\.\d{1,3}(?:\.\d)?(?:[-.]?rc\d{1,3}|\.?post\d{1,3}|\.dev\d{1,8}){0,2})(?!\.?\d)"
 # Between a name and its version, on one line: `==`, `|`, columns of pip list, `版本：`, ` (main with v`.
-_BETWEEN = r"[ \t*`'\"():=|@：,\-versionmaigtwh版本号]{0,80}?"
+_BETWEEN = r"(?:\s{1,2}Version: |[ \t*`'\"():=|@：,\-versionmaigtwhf版本号由从]{0,80}?)"
 _NAMES = {
     "vllm-ascend": r"\bvllm[-_ ]ascend",
     "vllm": r"\bvllm(?![-_ ]ascend)",
@@ -41,14 +42,29 @@ _NAMES = {
 }
 FRAMEWORKS = tuple(_NAMES)
 _STATED = {name: compile_on_use(word + _BETWEEN + _VERSION, re.IGNORECASE) for name, word in _NAMES.items()}
-# What is to be installed, or is asked for by another package, is not what ran.
+# What is to be installed, is asked for, holds a fix, or ran before, is not what ran.
 _NOT_RUN = compile_on_use(
-    r"\b(?:pip3?|conda|uv)\b.{0,60}\b(?:install|add)\b|\b[Rr]equires?\b|\bFROM\b|>=|<=|[Ff]ixed (?:in|by)|修复于"
-    r"|[Ww]orks? (?:fine )?(?:with|in|on)|[Uu]pgrad\w{1,4} from\s*$|(?<![Aa]fter )\b[Uu]pgrade to\s*$"
-    r"|\bplanned\b|\bwanted\b"
-    r"|(?:请|需要?|建议|计划|准备).{0,6}(?:升级|安装)"
+    r"\b(?:pip3?|conda|uv)\b.{0,60}\b(?:install|add)\b|\b[Rr]equires?\b|>=|<=|[Ff]ixed (?:in|by)|修复于"
+    r"|\bplanned\b|\bwanted\b|[Pp]lease upgrade to\s*$|(?:请|建议|计划|准备).{0,6}(?:升级|安装)|需要升级[到至]\s*$"
+    r"|[Uu]pgrad\w{1,4} from\s*$|\b(?:[Pp]reviously|[Ee]arlier)\b|以前|之前|从\s*$|由\s*$"
 )
+_NOT_RUN_AFTER = compile_on_use(r"\+(?!\w)|\s*(?:升级|更新)|\s?(?:->|→)\s?(?:[A-Za-z_-]{2,20}[ =]{1,2})?v?\d")
+# What works, or was to be installed: it is what ran only where no other version is stated.
+_DOUBTFUL = compile_on_use(
+    r"(?<!no longer )(?<!not )(?<!n't )(?<!othing )[Ww]orks? (?:fine |well )?(?:with|in|on)\s*$"
+    r"|[Uu]pgrade to\s*$|\bFROM\b"
+)
+_DOUBTFUL_AFTER = compile_on_use(r"\s*(?:上|下|版本)?\s*(?:正常|可以|没问题|works?\b|worked\b|is fine|was fine)")
 _CLAUSE_END = compile_on_use(r"[.,;] |[，；。]")
+# A second version without a name: where the first was left for it, or where it is the one that fails.
+_MOVED = compile_on_use(
+    r"(?:[Uu]pgrad\w{1,4} (?:it )?to|升级[到至]|更新[到至]|->|→|[Ff]ails? (?:with|on|in)"
+    r"|[Bb]reaks? (?:with|on|in)|^\s?to)\s?"
+    + _VERSION
+    + r"|[,，;；]\s?(?:on |with |in |在)?"
+    + _VERSION
+    + r"\s?(?:上)?(?:fails?|breaks?|hangs?|失败|报错|异常|卡)"
+)
 _NUMBERS = compile_on_use(r"\d+|[a-z]+")
 _PACKAGE = compile_on_use(r"(?:^|.*/)((?:vllm_ascend|vllm|sglang|xllm)/[\w./-]+\.(?:py|cpp|h))$")
 # A pre-release stands before its release, a post-release behind it.
@@ -267,25 +283,41 @@ def mentioned(text: str) -> list[str]:
     return [name for name, expression in _MENTIONED if expression.search(text)]
 
 
-# How far before a version the words stand that say that it did not run.
+# How far before and behind a version the words stand that say whether it ran.
 _SENTENCE_MOST = 80
 
 
-def did_not_run(before: str, after: str) -> bool:
-    """Say whether the line around a version tells that it is to be installed, the former one, or another's."""
-    if after.lstrip(" ").startswith(("+", "->", "→")):
-        return True
-    return _NOT_RUN.search(_CLAUSE_END.split(before[-_SENTENCE_MOST:])[-1]) is not None
+class Ran(IntEnum):
+    """Whether a stated version is that of what ran."""
+
+    YES = 0
+    DOUBTFUL = 1
+    NO = 2
+
+
+def ran(text: str, start: int, end: int) -> Ran:
+    """Say of a version at start:end of a text whether it ran, by the words on its line."""
+    line = max(text.rfind("\n", 0, start) + 1, start - 2 * _SENTENCE_MOST)
+    stop = text.find("\n", end, end + _SENTENCE_MOST)
+    after = text[end : stop if stop >= 0 else end + _SENTENCE_MOST]
+    clause = _CLAUSE_END.split(text[line:start][-_SENTENCE_MOST:])[-1]
+    if _NOT_RUN.search(clause) or _NOT_RUN_AFTER.match(after):
+        return Ran.NO
+    return Ran.DOUBTFUL if _DOUBTFUL.search(clause) or _DOUBTFUL_AFTER.match(after) else Ran.YES
 
 
 def stated_versions(text: str, name: str) -> list[str]:
-    """Return the versions of a framework that a text states, each once, in order, without those to be installed."""
-    found = []
+    """Return the versions of a framework that ran by the words of a text, each once, in order."""
+    found: dict[Ran, list[str]] = {Ran.YES: [], Ran.DOUBTFUL: [], Ran.NO: []}
     for match in _STATED[name].finditer(text):
-        start = text.rfind("\n", 0, match.start()) + 1
-        if not did_not_run(text[start : match.start()], text[match.end() : match.end() + 4]):
-            found.append(match.group(1).rstrip(".-"))
-    return list(dict.fromkeys(found))[:MAX_STATED]
+        stop = text.find("\n", match.end(), match.end() + _SENTENCE_MOST)
+        moved = _MOVED.search(text[match.end() : stop if stop >= 0 else match.end() + _SENTENCE_MOST])
+        if moved is not None:
+            found[Ran.YES].append(next(version for version in moved.groups() if version))
+        else:
+            found[ran(text, match.start(), match.end())].append(match.group(1))
+    told = found[Ran.YES] or found[Ran.DOUBTFUL]
+    return list(dict.fromkeys(version.rstrip(".-") for version in told))[:MAX_STATED]
 
 
 def span(releases: Sequence[str], known: Sequence[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from npu_graph.cli import InputText
@@ -96,6 +98,12 @@ ENVIRONMENTS = [
     ("works with torch_npu 2.5.1, fails with torch_npu 2.6.0", {"torch_npu": "2.6.0"}),
     ("fixed in torch_npu 2.7.1, ours is torch_npu 2.6.0", {"torch_npu": "2.6.0"}),
     ("please upgrade to torch_npu 2.8.0; my-torch-npu 9.9.9", {"torch_npu": None}),
+    ("torch_npu==2.9.0+gitf3a1b2c", {"torch_npu": "2.9.0"}),
+    ("torch_npu 2.7.1.post2 + CANN 8.5.0", {"torch_npu": "2.7.1.post2", "cann": "8.5.0"}),
+    ("torch_npu 2.7.1.post2 -> hangs", {"torch_npu": "2.7.1.post2"}),
+    ("torch_npu 版本：2.7.1.post2", {"torch_npu": "2.7.1.post2"}),
+    ("torch_npu-2.7.1.post2-cp311-cp311-linux_aarch64.whl", {"torch_npu": "2.7.1.post2"}),
+    ("torch               2.9.0\ntorch_npu           2.9.0", {"torch": "2.9.0", "torch_npu": "2.9.0"}),
 ]
 
 
@@ -103,6 +111,17 @@ ENVIRONMENTS = [
 def test_versions_as_people_write_them(text: str, expected: dict[str, str]) -> None:
     found = find_environment(text)
     assert {key: found[key] for key in expected} == expected
+
+
+def test_the_framework_has_the_version_that_ran() -> None:
+    text = "Requires vllm-ascend 0.18.0, I run vllm-ascend 0.13.0"
+    assert find_environment(text)["framework"] == {"name": "vllm-ascend", "version": "0.13.0"}
+
+
+def test_a_line_full_of_versions_costs_little() -> None:
+    start = time.perf_counter()
+    find_environment("torch_npu 2.7.1 -> " * 4000)
+    assert time.perf_counter() - start < 1
 
 
 def test_frameworks_and_variables() -> None:

@@ -31,6 +31,7 @@ from npu_graph.source_map import SourceMap
 sys.path.insert(0, str(ROOT / "tools"))
 
 import measure_fix_index
+from commit_history import Change, Commit, ambiguous_keys, held_by, title_key
 from knowledge_checks import fix_rows
 from knowledge_checks.sources import Sources
 
@@ -87,7 +88,7 @@ def test_releases_are_packed_and_unpacked(held: set[int]) -> None:
     assert unpack_releases(pack_releases(held)) == held
 
 
-@pytest.mark.parametrize("text", ["", "x", "1-", "-3", "9-99999999999", "1,,2", "a-b"])
+@pytest.mark.parametrize("text", ["", "x", "1-", "-3", "9-99999999999", "1,,2", "a-b", "²", "٣-٤"])
 def test_releases_that_nobody_wrote_give_none_or_few(text: str) -> None:
     assert len(unpack_releases(text)) < 1000
 
@@ -143,6 +144,45 @@ def test_the_first_release_is_the_one_for_the_users_pytorch() -> None:
     assert index.first_release(pool, ["1.0/2.8.0"]) == "2.0/2.8.0"
     assert index.first_release(pool) == "2.0/2.7.1"
     assert index.first_release(index.fixes[2], ["1.0/2.8.0"]) == ""
+
+
+def test_the_first_release_is_after_those_that_lack_the_change() -> None:
+    """Of several possible releases some hold it already."""
+    index = FixIndex(TSV)
+    pool = next(fix for fix in index.fixes if "pool" in fix.title)
+    assert index.is_later(pool, ["1.0/2.7.1", "2.0/2.7.1"])
+    assert index.first_release(pool, ["1.0/2.7.1", "2.0/2.7.1"]) == "2.0/2.7.1"
+
+
+def test_a_release_that_the_index_does_not_have_shows_nothing() -> None:
+    assert titles(FixIndex(TSV), "capture", "9.9/2.7.1") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "known"),
+    [
+        ("torch_npu", "2.7.1.post2", "7.3.0/2.7.1"),
+        ("torch_npu", "2.13.0", "26.2.0-beta.1/2.13.0"),
+        ("torch_npu", "2.7.1.post11", "26.2.0-beta.1/2.7.1"),
+        ("torchair", "26.1.0/2.7.1", "26.0.0/2.7.1"),
+    ],
+)
+def test_a_release_without_a_history_of_its_own_is_its_base_or_the_one_before(
+    indexes: dict[str, FixIndex], name: str, version: str, known: str
+) -> None:
+    source_map = SourceMap.load([SEED_KNOWLEDGE])
+    releases, _ = source_map.find_release(version)
+    assert {indexes[name].known_release(release, source_map) for release in releases} == {known}
+
+
+def test_only_changes_that_touch_a_function_are_kept_before_the_list_is_cut() -> None:
+    found = FixIndex(TSV).search(Query("capture pool", "", ()), (), 1, ["begin"])
+    assert [item.fix.title[-3:-1] for item in found] == ["#3"]
+
+
+def test_the_name_of_an_exception_finds_nothing(ascend: FixIndex) -> None:
+    text = "RuntimeError: object has no attribute"
+    assert ascend.search(Query(text, text, ())) == []
 
 
 def test_a_function_of_the_failing_stack_brings_its_change_up() -> None:
@@ -214,6 +254,18 @@ def test_a_diagnosis_names_later_changes_and_says_that_they_are_not_checked(diag
     assert not record["report"]["fix"]["short_term"], "a title is no fix"
 
 
+def test_where_the_release_is_not_known_the_list_says_that_it_may_hold_them(diagnose_text: Diagnose) -> None:
+    record = diagnose_text(STACK.format(version="main"))
+    assert record["later_fixes"] and not record["later_fixes"][0]["after"]
+    assert "the release that ran may hold them" in render_text(record)
+
+
+def test_names_of_the_history_are_no_markup(diagnose_text: Diagnose) -> None:
+    text = "vllm-ascend 0.13.0: __init__ of the metadata builder, ACL graph\n" + STACK.format(version="0.13.0")
+    shown = render_markdown(diagnose_text(text)).partition("by title")[2]
+    assert "__init__" not in re.sub(r"`[^`]*`", "", shown)
+
+
 def test_a_diagnosis_names_none_that_the_release_holds(diagnose_text: Diagnose) -> None:
     record = diagnose_text(STACK.format(version="0.18.0"))
     assert not any("(#6404)" in item["title"] for item in record["later_fixes"])
@@ -255,6 +307,18 @@ def test_what_the_users_own_code_has_to_mend_is_in_no_history(diagnose_text: Dia
     record = diagnose_text(example)
     assert record["verdict"] == "known" and record["owner"]["value"] == "user_code"
     assert record["later_fixes"] == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "RuntimeError: call aclnnX failed, error code is 561002",
+        "RuntimeError: The size of tensor a (4) must match",
+        "RuntimeError: something went wrong",
+    ],
+)
+def test_a_short_error_of_any_program_names_no_change_of_torch_npu(diagnose_text: Diagnose, error: str) -> None:
+    assert diagnose_text(f"torch.npu.graph replay: {error}\n")["later_fixes"] == []
 
 
 def test_a_report_without_words_of_its_own_names_none(diagnose_text: Diagnose) -> None:
@@ -378,6 +442,86 @@ def test_measuring_keeps_what_mends_once_with_the_releases_that_hold_it(history:
     assert (streams.title, sorted(streams.held)) == ("Fix replay with two streams (!31)", [])
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            "[BugFix] Fix the stale pool (#11)",
+            "[Cherry-pick][releases/v0.23.0][BugFix] Fix the stale pool (from #11) (#12)",
+        ),
+        ("Fix the stale pool of capture (#11)", "[v0.18.0] Fix the stale pool of capture (v0.18.0) (#12)"),
+        ("!2058 [Bugfix] replay with two streams", "!2067 !2058 [Bugfix] replay with two streams"),
+        ("[fix]profiler remove the file", "[sync] PR-39572: [fix]profiler remove the file"),
+        ("修复资源泄露问题", "!39689 修复资源泄露问题 Merge pull request !39689 from x/y"),
+    ],
+)
+def test_a_pick_has_the_title_of_its_change(one: str, other: str) -> None:
+    assert title_key(one) == title_key(other) != ""
+
+
+@pytest.mark.parametrize("title", ["fix", "[fix] bug", "修复问题", "Fix ut (#1)"])
+def test_a_short_title_tells_no_change_from_another(title: str) -> None:
+    assert title_key(title) == ""
+
+
+LOG = {
+    "a change stands": (["Fix the stale pool of capture (#1)"], True),
+    "taken back": (['Revert "Fix the stale pool of capture" (#1) (#2)', "Fix the stale pool of capture (#1)"], False),
+    "taken back and made again": (
+        [
+            "Fix the stale pool of capture (#3)",
+            'Revert "Fix the stale pool of capture (#1)" (#2)',
+            "Fix the stale pool of capture (#1)",
+        ],
+        True,
+    ),
+    "the taking back taken back": (
+        [
+            'Revert "Revert "Fix the stale pool of capture (#1)" (#2)" (#3)',
+            'Revert "Fix the stale pool of capture (#1)" (#2)',
+            "Fix the stale pool of capture (#1)",
+        ],
+        True,
+    ),
+    "taken back in Chinese": (["回退 'Pull Request !5 : 修复资源泄露的问题'", "修复资源泄露的问题"], False),
+}
+
+
+@pytest.mark.parametrize("name", LOG)
+def test_what_a_later_commit_took_back_is_not_held(name: str) -> None:
+    subjects, is_held = LOG[name]
+    log = [Commit(f"{number:040x}", subject) for number, subject in enumerate(subjects)]
+    assert (title_key(subjects[-1]) in held_by(log, {}, ())) is is_held
+    assert (log[-1].commit in held_by(log, {}, ())) is (
+        is_held and len(log) != 3 or name == "the taking back taken back"
+    )
+
+
+def test_two_changes_of_one_title_are_told_apart_by_their_patches() -> None:
+    log = [Commit("a" * 40, "Fix the eplb of main"), Commit("b" * 40, "Fix the eplb of main")]
+    assert title_key(log[0].subject) in ambiguous_keys(log, {"a" * 40: "1", "b" * 40: "2"})
+    assert title_key(log[0].subject) not in ambiguous_keys(log, {"a" * 40: "1", "b" * 40: "1"})
+
+
+@pytest.mark.parametrize(
+    ("subject", "does"),
+    [
+        ("[BugFix] Fix the pool", True),
+        ("hotfix: stream", True),
+        ("Avoid a hang in replay", True),
+        ("acl changename", False),
+        ("feat: support prefix cache", False),
+        ("[feature]change api name", False),
+        ("Fixed failed testcases", False),
+        ("fix master ci bug", False),
+        ("[Doc] Fix the page", False),
+    ],
+)
+def test_a_subject_mends_something_that_runs(subject: str, does: bool) -> None:
+    change = Change("a" * 40, "2026-01-01", subject, "", (("package/a.py", ("run",)),))
+    assert measure_fix_index.mends(change) is does
+
+
 def test_a_change_that_the_history_does_not_have_so_is_a_fault(history: Path, tmp_path: Path) -> None:
     text, _ = measure_fix_index.measure(PROJECT, history)
     sources = Sources()
@@ -388,7 +532,7 @@ def test_a_change_that_the_history_does_not_have_so_is_a_fault(history: Path, tm
         folder = tmp_path / "knowledge" / INDEX_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "made.tsv").write_text(content, encoding="utf-8")
-        outcome = fix_rows.check(tmp_path, sources, source_map)
+        outcome = fix_rows.check(tmp_path, sources, source_map, (PROJECT,))
         assert outcome.checked == 2
         return len(outcome.faults)
 

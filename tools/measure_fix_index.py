@@ -13,18 +13,30 @@ from __future__ import annotations
 
 import argparse
 import re
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
-from typing import Iterable, Iterator, NamedTuple, Sequence
+from typing import Iterable, Iterator, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from commit_history import (
+    Change,
+    Twins,
+    ambiguous_keys,
+    has_commit,
+    held_by,
+    read_changes,
+    read_log,
+    read_patches,
+    run_git,
+    subject_of,
+)
 
 from npu_graph import cli
 from npu_graph.fix_index import INDEX_FOLDER, INDEX_SUFFIX, pack_releases, parts_of
 from npu_graph.framework_map import version_key
-from npu_graph.source_map import SourceMap
+from npu_graph.source_map import FINAL, SourceMap
 
 KNOWLEDGE = Path(__file__).resolve().parents[1] / "knowledge"
 FOLDER = KNOWLEDGE / INDEX_FOLDER
@@ -80,14 +92,15 @@ PROJECTS = (
 OF_TORCH_NPU = {"torch_npu": "commit", "torchair": "torchair", "op-plugin": "op_plugin"}
 # A subject that mends something.
 _MENDS = re.compile(
-    r"fix|\bbugs?\b|bug\b|repair|revert|correct|resolv|avoid|prevent|hang|dead ?lock|crash|garbl"
-    r"|accuracy|\boom\b|leak|\brace\b|wrong|overflow|mismatch|修复|修正|修改.{0,20}问题|解决|规避|回退|异常|错误|失败|卡死|精度",
+    r"(?<![a-z])fix|(?:bug|hot|quick)-?fix|\bbugs?\b|bug\b|repair|revert|\bcorrect|resolv|avoid|prevent|\bhang"
+    r"|dead ?lock|crash|garbl|accuracy|\boom\b|leak|\brace\b|wrong|overflow|mismatch"
+    r"|修复|修正|修改.{0,20}问题|解决|规避|回退|异常|错误|失败|卡死|精度",
     re.IGNORECASE,
 )
 # Work on tests, texts and machines mends nothing that a user runs.
 _OTHER_WORK = re.compile(
     r"^\W{0,2}(?:doc|docs|ci|ut|e2e|test|tests|testcase)\b|\bclean ?code\b|codecheck|\btypos?\b|\blint\b|\breadme\b"
-    r"|\bcodespell\b|\buts?\b|门禁|测试用例|用例修复",
+    r"|\bcodespell\b|\buts?\b|test ?cases?\b|\bci bug|clang[- ]?(?:format|tidy)|static check|门禁|测试用例|用例修复",
     re.IGNORECASE,
 )
 # Words of a message that a report may share with it.
@@ -111,111 +124,21 @@ _BOILERPLATE = frozenset(
     ("signed_off_by", "co_authored_by", "what_this_pr", "vllm_ascend", "vllm_version", "user_facing")
 )
 MOST_WORDS = 16
-MOST_FILES = 8
-MOST_FUNCTIONS = 6
-TITLE_KEPT = 160
-# A shorter title names no change of its own on another branch.
-OWN_TITLE = 16
-# Tests, examples, and parts for other hardware.
-_NOT_RUN = re.compile(
-    r"(?:^|/)(?:tests?|examples?|benchmarks?)/|_test\.\w{1,4}$|/(?:cuda|dcu|mlu|ilu|musa)(?:_graph|/)"
-)
-_FUNCTION = re.compile(r"\b(?:async def|def|class) ([A-Za-z_]\w*)")
-_CPP_FUNCTION = re.compile(r"\b([A-Za-z_]\w*)(?:<[^>]{0,40}>)?\(")
-_NO_FUNCTION = frozenset(
-    ("if", "for", "while", "switch", "return", "sizeof", "defined", "catch", "TORCH_CHECK", "NPU_CHECK_ERROR")
-)
-# What a merge adds to a subject: whose branch it came from.
-MERGED_FROM = re.compile(r"\s*(?:Merge pull request !\d+ from \S.*|!\d+ merge \S+ into \S+.*)$")
-_RECORD = "\x01"
 
 
-class Change(NamedTuple):
-    """One commit as the history has it."""
-
-    commit: str
-    date: str
-    title: str
-    message: str
-    places: tuple[tuple[str, tuple[str, ...]], ...]
+def mends(change: Change) -> bool:
+    """Say whether a change says that it mends something, and touches what runs."""
+    subject = subject_of(change.subject)
+    return bool(change.places) and _MENDS.search(subject) is not None and _OTHER_WORK.search(subject) is None
 
 
-def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(folder), *arguments],
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=900,
-        check=True,
-    )
-    return done.stdout
-
-
-def read_changes(project: Project, folder: Path, refs: Sequence[str]) -> Iterator[Change]:
-    """Yield the mending changes in a project's scope that are reachable from refs."""
-    with tempfile.NamedTemporaryFile("w", suffix=".attributes") as attributes:
-        attributes.write("*.py diff=python\n*.cpp diff=cpp\n*.h diff=cpp\n*.hpp diff=cpp\n*.cc diff=cpp\n")
-        attributes.flush()
-        text = _git(
-            folder,
-            *(
-                "-c",
-                f"core.attributesFile={attributes.name}",
-                "-c",
-                "core.quotepath=off",
-                "log",
-                "-p",
-                "-U0",
-                "--no-renames",
-            ),
-            *("--no-merges", f"--format={_RECORD}%H%x02%cs%x02%s%x02%b%x02", *refs, "--", *project.scope),
-        )
-    for record in text.split(_RECORD)[1:]:
-        commit, date, title, message, patch = record.split("\x02", 4)
-        bare = subject_of(title)
-        if _MENDS.search(bare) and not _OTHER_WORK.search(bare):
-            places = tuple(_places_in(patch))
-            if places:
-                yield Change(commit, date, _cited(title, message), message, places)
-
-
-def subject_of(title: str) -> str:
-    """Return a subject without what a merge puts around it, and not longer than is kept."""
-    return re.sub(r"^!\d+ ", "", MERGED_FROM.sub("", " ".join(title.split())))[:TITLE_KEPT].strip()
-
-
-def _cited(title: str, message: str) -> str:
+def cited_title(change: Change) -> str:
     """Return a subject with the number of its merge request at the end, as GitHub writes it by itself."""
-    number = re.match(r"!(\d+) ", title) or re.search(r"^See merge request: \S+!(\d+)$", message, re.MULTILINE)
-    bare = subject_of(title)
+    number = re.match(r"!(\d+) ", change.subject) or re.search(
+        r"^See merge request: \S+!(\d+)$", change.message, re.MULTILINE
+    )
+    bare = subject_of(change.subject)
     return f"{bare} (!{number.group(1)})" if number else bare
-
-
-def _places_in(patch: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield (file, functions) of a patch, without tests."""
-    found = 0
-    for part in patch.split("\ndiff --git ")[1:]:
-        file = part.split(" b/", 1)[1].split("\n", 1)[0] if " b/" in part else ""
-        if not file.endswith((".py", ".cpp", ".h", ".hpp", ".cc", ".yaml")) or _NOT_RUN.search(file):
-            continue
-        if found == MOST_FILES:
-            return
-        found += 1
-        yield file, tuple(dict.fromkeys(_functions_in(part, file.endswith(".py"))))[:MOST_FUNCTIONS]
-
-
-def _functions_in(part: str, is_python: bool) -> Iterator[str]:
-    for line in part.split("\n"):
-        if line.startswith("@@ "):
-            head = line.split("@@", 2)[2]
-        elif line[:1] in "+-" and re.match(r"[+-]\s*(?:async def|def|class) ", line) and is_python:
-            head = line
-        else:
-            continue
-        match = (_FUNCTION if is_python else _CPP_FUNCTION).search(head)
-        if match and match.group(1) not in _NO_FUNCTION:
-            yield match.group(1)
 
 
 def words_of(message: str, title: str) -> list[str]:
@@ -232,42 +155,48 @@ def words_of(message: str, title: str) -> list[str]:
     return list(dict.fromkeys([*list(found)[:MOST_WORDS], *parts_of(title)]))
 
 
-def title_key(title: str) -> str:
-    """Return what the titles of one change on several branches have in common."""
-    bare = re.sub(r"\([#!]\d+\)|cherry[- ]?pick\w*", " ", subject_of(title))
-    bare = re.sub(r"^(?:\s*[\[【][^\]】]{0,40}[\]】])+", " ", bare)
-    return re.sub(r"[\W_]+", " ", bare).strip().lower()
-
-
 def releases_of(project: Project, folder: Path) -> list[tuple[str, str]]:
-    """Return (release, ref) of a project, oldest first; torch_npu's parts have its releases."""
+    """Return (release, ref) of a project, oldest first; torch_npu's parts have its releases, without branch heads."""
     if project.oldest:
-        tags = [
-            tag
-            for tag in _git(folder, "tag", "--list", "v*").split()
-            if version_key(tag[1:]) >= version_key(project.oldest)
-        ]
+        tags = run_git(folder, "tag", "--list", "v*").split()
+        tags = [tag for tag in tags if version_key(tag[1:]) >= version_key(project.oldest)]
         return sorted(((tag[1:], tag) for tag in tags), key=lambda item: version_key(item[0]))
     ref = OF_TORCH_NPU[project.name]
-    releases = SourceMap.load([KNOWLEDGE]).releases.values()
-    return [(release.id, getattr(release, ref)) for release in releases if getattr(release, ref) not in ("", "-")]
+    releases = [item for item in SourceMap.load([KNOWLEDGE]).releases.values() if item.status in (FINAL, "pre")]
+    return [(item.id, getattr(item, ref)) for item in releases if getattr(item, ref) not in ("", "-")]
+
+
+class Group:
+    """One change with its picks on other branches: by the first of its commits, and the marks of all."""
+
+    def __init__(self, change: Change, marks: set[str]) -> None:
+        self.change, self.marks = change, marks
+
+    def add(self, change: Change, marks: set[str]) -> None:
+        self.marks |= marks
+        if (change.date, change.commit) < (self.change.date, self.change.commit):
+            self.change = change
 
 
 def measure(project: Project, folder: Path) -> tuple[str, int]:
     """Return the text of an index and how many changes it holds."""
-    releases = [(name, ref) for name, ref in releases_of(project, folder) if _has(folder, ref)]
-    inside = [_subjects(folder, ref) for _, ref in releases]
-    first: dict[str, Change] = {}
-    for change in read_changes(project, folder, [project.head, *(ref for _, ref in releases)]):
-        key = title_key(change.title)
-        if change.date >= project.since:  # the log goes back in time: of one change on several branches the first stays
-            first[key if len(key) >= OWN_TITLE else change.commit] = change
+    releases = [(name, ref) for name, ref in releases_of(project, folder) if has_commit(folder, ref)]
+    refs = [project.head, *(ref for _, ref in releases)]
+    patches = read_patches(folder, refs, project.since, project.scope)
+    head_log = read_log(folder, project.head)
+    ambiguous = ambiguous_keys(head_log, patches)
+    on_head = held_by(head_log, patches, ambiguous)
+    inside = [held_by(read_log(folder, ref), patches, ambiguous) for _, ref in releases]
+    changes = (change for change in read_changes(folder, refs, project.since, project.scope) if mends(change))
+    twins = Twins((read_log(folder, ref) for ref in refs), patches, ambiguous)
+    groups = _grouped(changes, patches, twins)
     rows = []
-    for key, change in sorted(first.items(), key=lambda item: (item[1].date, item[1].commit)):
-        held = {index for index, keys in enumerate(inside) if key in keys or change.commit in keys}
-        if len(held) < len(releases):
-            rows.append((change, held))
-    read_at = _git(folder, "log", "-1", "--format=%h %cs", project.head).strip()
+    for group in sorted(groups, key=lambda item: (item.change.date, item.change.commit)):
+        held = {index for index, marks in enumerate(inside) if marks & group.marks}
+        # What was taken back everywhere mends nothing.
+        if len(held) < len(releases) and (held or on_head & group.marks):
+            rows.append((group.change, held))
+    read_at = run_git(folder, "log", "-1", "--format=%h %cs", project.head).strip()
     out = [
         f"# Changes of {project.repository} that mend something, and the releases that hold them: measured by"
         " tools/measure_fix_index.py; do not edit.",
@@ -278,27 +207,26 @@ def measure(project: Project, folder: Path) -> tuple[str, int]:
     return "\n".join(out) + "\n", len(rows)
 
 
-def _subjects(folder: Path, ref: str) -> set[str]:
-    """Return the commits of a release and what their titles have in common with those of other branches."""
-    found = set()
-    for line in _git(folder, "log", "--format=%H %s", ref).splitlines():
-        commit, _, subject = line.partition(" ")
-        key = title_key(subject)
-        found.update((commit, key) if len(key) >= OWN_TITLE else (commit,))
-    return found
+def _grouped(changes: Iterable[Change], patches: dict[str, str], twins: Twins) -> list[Group]:
+    groups: list[Group] = []
+    by_mark: dict[str, Group] = {}
+    for change in changes:
+        marks = {change.commit} | twins.marks_of(change.subject, patches.get(change.commit, ""))
+        known = [by_mark[mark] for mark in sorted(marks) if mark in by_mark]
+        if known:
+            known[0].add(change, marks)
+        else:
+            groups.append(Group(change, set(marks)))
+        for mark in marks:
+            by_mark[mark] = known[0] if known else groups[-1]
+    return groups
 
 
 def _row(change: Change, held: Iterable[int]) -> Iterator[str]:
     places = ";".join(f"{file}:{','.join(functions)}" if functions else file for file, functions in change.places)
-    yield from ("fix", change.commit[:10], change.date, pack_releases(held), change.title.replace("\t", " "), places)
-    yield " ".join(words_of(change.message, change.title))
-
-
-def _has(folder: Path, ref: str) -> bool:
-    done = subprocess.run(
-        ["git", "-C", str(folder), "cat-file", "-e", f"{ref}^{{commit}}"], capture_output=True, timeout=60, check=False
-    )
-    return done.returncode == 0
+    title = cited_title(change)
+    yield from ("fix", change.commit[:10], change.date, pack_releases(held), title, places)
+    yield " ".join(words_of(change.message, title))
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from npu_graph import bundle, cli
 from npu_graph.diagnosis.report import code_span
-from npu_graph.fix_index import INDEXES, FixIndex, Query
+from npu_graph.fix_index import INDEXES, MAX_VERSION, FixIndex, Query
 from npu_graph.source_map import SourceMap
 
 SCHEMA = "npu-graph/fixes/1"
@@ -37,7 +37,7 @@ EXAMPLES = (
 WORDS = {
     "en": {
         "in": "first in {}",
-        "branch": "on the branch, in no release that was read ({})",
+        "branch": "in no release that was read (branch read at {})",
         "touches": "touches",
         "shares": "shares",
         "none": "no later change has these words: this says nothing about whether it is mended",
@@ -46,7 +46,7 @@ WORDS = {
     },
     "zh": {
         "in": "首次包含于 {}",
-        "branch": "仅在分支上，尚无已读取的版本包含（{}）",
+        "branch": "已读取的版本均不包含（分支读于 {}）",
         "touches": "涉及",
         "shares": "共有",
         "none": "没有后续修改含有这些词；这并不说明问题是否已修复",
@@ -79,7 +79,8 @@ def read_projects(given: Sequence[str], folders: Sequence[Path]) -> list[Asked]:
         index = FixIndex.load(name, folders)
         if not len(index):
             raise cli.CommandError(f"the index of {name} is not in the bundle: install it again", cli.ABSENT)
-        asked.append(Asked(index, version.strip(), _releases(index, name, version.strip(), folders)))
+        version = cli.one_line(version.strip(), MAX_VERSION)
+        asked.append(Asked(index, version, _releases(index, name, version, folders)))
     return asked
 
 
@@ -87,8 +88,10 @@ def _releases(index: FixIndex, name: str, version: str, folders: Sequence[Path])
     if not version:
         return ()
     if name in OF_TORCH_NPU:
-        found, _ = SourceMap.load(folders).find_release(version)
-        releases = tuple(release.id for release in found if release.id in index.releases)
+        source_map = SourceMap.load(folders)
+        found, _ = source_map.find_release(version)
+        known = dict.fromkeys(index.known_release(release, source_map) for release in found)
+        releases = tuple(release for release in known if release)
     else:
         near = index.find_release(version)
         releases = (near,) if near else ()
@@ -99,12 +102,18 @@ def _releases(index: FixIndex, name: str, version: str, folders: Sequence[Path])
     return releases
 
 
+def _names(version: str, release: str) -> bool:
+    """Say whether a version is the release itself: 0.18.0, or 7.3.0 and 7.3.0/2.7.1."""
+    return version.lstrip("v") in (release, release.partition("/")[0])
+
+
 def find_fixes(words: str, functions: Sequence[str], asked: Sequence[Asked], most: int) -> list[dict[str, Any]]:
     """Return the changes nearest to the words, best first."""
     results = []
+    wanted = [name.rpartition(".")[2].rpartition("::")[2] for name in functions]
     for item in asked:
         query = Query(f"{words} {' '.join(functions)}", "", ())
-        for found in item.history.search(query, item.releases, most):
+        for found in item.history.search(query, item.releases, most, wanted):
             fix = found.fix
             results.append(
                 {
@@ -119,11 +128,6 @@ def find_fixes(words: str, functions: Sequence[str], asked: Sequence[Asked], mos
                     "score": round(found.score, 1),
                 }
             )
-    wanted = [name.rpartition(".")[2] for name in functions]
-    if wanted:
-        results = [
-            item for item in results if any(name in place["functions"] for place in item["places"] for name in wanted)
-        ]
     results.sort(key=lambda item: -item["score"])
     return results[:most]
 
@@ -134,17 +138,18 @@ def render(results: Sequence[dict[str, Any]], notes: Sequence[str], language: st
     if not results:
         return "\n".join([*notes, words["none"]])
     rows = [*notes, words["read"]]
+    mark = code_span if markdown else str
     for item in results:
-        title = code_span(item["title"]) if markdown else item["title"]
+        title = mark(item["title"])
         first = item["first_release"]
         where = words["in"].format(first) if first else words["branch"].format(item["read_at"])
         rows.append(f"- {item['date']} {item['repo']} {item['commit']}: {title}")
-        rows.append(f"  {where}; {words['shares']}: {', '.join(item['shared'])}")
+        rows.append(f"  {where}; {words['shares']}: {mark(', '.join(item['shared']))}")
         places = [
             place["file"] + (f" ({', '.join(place['functions'][:4])})" if place["functions"] else "")
             for place in item["places"][:SHOWN_PLACES]
         ]
-        rows.append(f"  {words['touches']}: {'; '.join(places)}")
+        rows.append(f"  {words['touches']}: {mark('; '.join(places))}")
     return "\n".join(rows)
 
 
@@ -165,11 +170,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise cli.CommandError(f"--most {options.most}: expected 1 to {MOST_OF_ALL}")
     asked = read_projects(options.project, bundle.knowledge_folders())
     notes = [
-        WORDS[options.lang]["nearest"].format(item.version, item.history.name, item.releases[0])
+        WORDS[options.lang]["nearest"].format(item.version, item.history.name, ", ".join(item.releases))
         for item in asked
-        if len(item.releases) == 1
-        and item.history.name not in OF_TORCH_NPU
-        and item.version.lstrip("v") != item.releases[0]
+        if item.releases and not any(_names(item.version, release) for release in item.releases)
     ]
     results = find_fixes(" ".join(options.words)[:MAX_WORDS], options.function, asked, options.most)
     if options.output == "json":

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Any, Sequence
 
 from npu_graph.expressions import compile_on_use
-from npu_graph.framework_map import did_not_run
+from npu_graph.framework_map import FRAMEWORKS, Ran, ran, stated_versions
 from npu_graph.source_map import CERTAIN, Place, Release, SourceMap
 
 _VERSION = r"v?(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+]?(?:rc|RC|post|dev|beta|alpha|a|b|cpu|T|SPC)[\w.]{0,24}){0,3})"
@@ -15,10 +16,11 @@ _VERSIONS = (
     (
         "torch_npu",
         compile_on_use(
-            r"(?<![\w-])torch[_-]npu(?:\s{1,2}Version: |\s?(?:version)?[\s:=|]{1,6}|\s?\(|[ \t]{2,60})" + _VERSION
+            r"(?<![\w-])torch[_-]npu(?:\s{1,2}Version: |\s?(?:version|版本)?[\s:=|：-]{1,6}|\s?\(|[ \t]{2,60})"
+            + _VERSION
         ),
     ),
-    ("torch", compile_on_use(r"(?:PyTorch version:|\btorch(?:\s?==|\s?=|:|\s))\s?" + _VERSION)),
+    ("torch", compile_on_use(r"(?:PyTorch version:|\btorch(?:\s?==|\s?=|:|\s|[ \t]{2,60}|\s?\|))\s?" + _VERSION)),
     (
         "cann",
         compile_on_use(
@@ -47,6 +49,8 @@ _FRAMEWORKS = (
     ("vllm", compile_on_use(r"\bvllm\b|EngineCore", re.IGNORECASE)),
     ("speculators", compile_on_use(r"\bspeculators\b")),
 )
+# How far before a version the command stands that installs it, and how many versions are looked at.
+_COMMAND_MOST, _MOST_READ = 400, 200
 _INSTALLS = compile_on_use(r"\b(?:pip3?|conda|uv)\b.{0,40}\b(?:install|add)\b", re.IGNORECASE)
 # Variables whose value bears on capture; only `NAME=value` counts, so a sentence that names one does not set it.
 # torch_npu's own error text ends with advice to set ASCEND_LAUNCH_BLOCKING=1: that is not a setting either.
@@ -61,9 +65,10 @@ def find_environment(text: str) -> dict[str, Any]:
     """Return the record's `environment`: what the report says, None where it says nothing."""
     environment: dict[str, Any] = dict.fromkeys(("torch", "torch_npu", "cann", "driver", "soc", "python"))
     for key, expression in _VERSIONS:
-        found = next((item for item in expression.finditer(text) if not _is_told_of(text, *item.span())), None)
-        if found:
-            environment[key] = found.group(1).rstrip(".")
+        told = [(_ran(text, *item.span()), item.group(1)) for item in islice(expression.finditer(text), _MOST_READ)]
+        best = min((item for item in told if item[0] is not Ran.NO), key=lambda item: item[0], default=None)
+        if best is not None:
+            environment[key] = best[1].rstrip(".")
     soc = _SOC.search(text)
     environment["soc"] = soc.group(1) if soc else None
     environment["framework"] = _find_framework(text)
@@ -71,10 +76,10 @@ def find_environment(text: str) -> dict[str, Any]:
     return environment
 
 
-def _is_told_of(text: str, start: int, end: int) -> bool:
-    """Say whether a version stands in a command that installs it, or is one that is asked for: not what ran."""
-    line = text.rfind("\n", 0, start) + 1
-    return _INSTALLS.search(text, line, start) is not None or did_not_run(text[line:start], text[end : end + 4])
+def _ran(text: str, start: int, end: int) -> Ran:
+    """Say whether a version is of what ran: not where it stands in a command that installs it, or is asked for."""
+    line = max(text.rfind("\n", 0, start) + 1, start - _COMMAND_MOST)
+    return Ran.NO if _INSTALLS.search(text, line, start) is not None else ran(text, start, end)
 
 
 def find_releases(
@@ -111,6 +116,9 @@ def find_releases(
 def _find_framework(text: str) -> dict[str, str | None] | None:
     for name, expression in _FRAMEWORKS:
         found = expression.search(text)
+        if found and name in FRAMEWORKS:
+            stated = stated_versions(text, name)
+            return {"name": name, "version": stated[-1] if len(stated) == 1 else None}
         if found:
             near = compile_on_use(re.escape(found.group(0)) + r"(?: version)?[\s:=|]{1,4}" + _VERSION, re.IGNORECASE)
             version = near.search(text)

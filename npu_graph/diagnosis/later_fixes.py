@@ -10,13 +10,15 @@ from npu_graph.diagnosis.first_cause import Failure
 from npu_graph.diagnosis.framework_places import Reading
 from npu_graph.expressions import compile_on_use
 from npu_graph.fix_index import FixIndex, Found, Query
-from npu_graph.source_map import Release
+from npu_graph.source_map import Release, SourceMap
 
 MAX_FIXES = 5
 # Of one project, so that a long history does not hide a short one.
 MAX_OF_ONE = 4
-# Below it the words that are shared are those of any report about graph mode.
+# Below them the words that are shared are those of any report about graph mode. Of 51 changes that were the right one 48
+# share two rare words or more. torch_npu has changes for every kind of failure: without a release more must be shared.
 LEAST_SCORE = 1.5
+LEAST_RARE, LEAST_RARE_ALONE = 2, 3
 FRAMES_READ = 12
 # Parts of torch_npu with a history of their own, and what in a report leads there.
 _PARTS = (
@@ -43,6 +45,7 @@ def find_later_fixes(
     primary: Failure | None,
     frameworks: Sequence[Reading],
     torch_npu: Sequence[Release],
+    source_map: SourceMap,
     folders: Sequence[Path],
 ) -> list[dict[str, Any]]:
     """Return the record's `later_fixes`, best first.
@@ -52,21 +55,32 @@ def find_later_fixes(
         primary: its first cause.
         frameworks: what it tells about serving frameworks.
         torch_npu: the releases of torch_npu that it can be about.
+        source_map: of torch_npu's releases.
         folders: knowledge folders.
     """
     frames = tuple((frame.file, frame.function) for frame in reversed(primary.frames)) if primary is not None else ()
     failure = f"{primary.type}: {primary.message}" if primary is not None else ""
     query = Query(failure, text, frames[:FRAMES_READ])
     records = []
-    for asked in _indexes(text, frameworks, torch_npu, folders):
+    for asked in _indexes(text, frameworks, torch_npu, source_map, folders):
         found = asked.history.search(query, asked.releases, MAX_OF_ONE)
-        records += [_record(item, asked) for item in found if item.score >= LEAST_SCORE]
+        is_framework = asked.history.name in _OF_FRAMEWORKS
+        least = LEAST_RARE if asked.releases or is_framework else LEAST_RARE_ALONE
+        records += [
+            _record(item, asked)
+            for item in found
+            if item.score >= LEAST_SCORE and (item.rare >= least or item.functions)
+        ]
     records.sort(key=lambda item: -item["score"])
     return records[:MAX_FIXES]
 
 
 def _indexes(
-    text: str, frameworks: Sequence[Reading], torch_npu: Sequence[Release], folders: Sequence[Path]
+    text: str,
+    frameworks: Sequence[Reading],
+    torch_npu: Sequence[Release],
+    source_map: SourceMap,
+    folders: Sequence[Path],
 ) -> list[Asked]:
     asked: list[Asked] = []
     for item in frameworks:
@@ -75,9 +89,11 @@ def _indexes(
         if name in _OF_FRAMEWORKS and name not in [one.history.name for one in asked]:
             history = FixIndex.load(name, folders)
             asked.append(Asked(history, _releases(item, history)))
-    ids = tuple(release.id for release in torch_npu)
     parts = [name for name, leads in _PARTS if leads.search(text)] or ([] if frameworks else ["torch_npu"])
-    asked += [Asked(FixIndex.load(name, folders), ids) for name in parts]
+    for name in parts:
+        history = FixIndex.load(name, folders)
+        known = dict.fromkeys(history.known_release(release, source_map) for release in torch_npu)
+        asked.append(Asked(history, tuple(release for release in known if release)))
     return [item for item in asked if len(item.history)]
 
 

@@ -114,7 +114,11 @@ def diagnose(
     decisive = known is not None
     # What the user's own code or settings have to mend is in no project's history.
     is_mended_by_user = known is not None and owner.value in ("user_code", "environment", "cann", "driver")
-    later = [] if is_mended_by_user else find_later_fixes(text, primary, frameworks, releases, knowledge.folders)
+    later = (
+        []
+        if is_mended_by_user
+        else find_later_fixes(text, primary, frameworks, releases, source_map, knowledge.folders)
+    )
     missing = find_missing(text, primary, environment, stage.value, decisive)
     if stage.value == "not_graph":
         missing = []

@@ -59,8 +59,9 @@ _WORDS = {
         },
         "Read on": "Read on in the source",
         "Later": "Later changes nearest to the report, by title (not checked against it)",
+        "Any": "Changes nearest to the report, by title (not checked against it; the release that ran may hold them)",
         "In release": "first in {}",
-        "On branch": "in no release yet",
+        "On branch": "in no release that was read",
         "Missing": "Missing (please send)",
         "Now": "Now",
         "For good": "For good",
@@ -134,8 +135,9 @@ _WORDS = {
         },
         "Read on": "对应源码位置",
         "Later": "与报告最接近的后续修改（仅按标题，未与报告核对）",
+        "Any": "与报告最接近的修改（仅按标题，未与报告核对；所用版本未知，可能已包含）",
         "In release": "首次包含于 {}",
-        "On branch": "尚未发布",
+        "On branch": "已读取的版本均不包含",
         "Missing": "缺少的材料（请补充）",
         "Now": "临时措施",
         "For good": "根本修复",
@@ -246,7 +248,8 @@ def _render(record: dict[str, Any], heading: Any, mark: Any) -> str:
         out.append(heading(words["Read on"]).rstrip("\n"))
         out += [f"- {_anchor_text(item, mark)}" for item in record["anchors"]]
     if record["later_fixes"]:
-        out.append(heading(words["Later"]).rstrip("\n"))
+        is_known = all(item["after"] for item in record["later_fixes"])
+        out.append(heading(words["Later" if is_known else "Any"]).rstrip("\n"))
         out += [f"- {_later_text(item, words, mark)}" for item in record["later_fixes"]]
     if record["input"]["left_out"]:
         out += ["", f"{words['left_out']}{words[':']}" + "; ".join(map(mark, record["input"]["left_out"]))]
@@ -374,7 +377,7 @@ def _anchor_text(item: dict[str, Any], mark: Any) -> str:
 
 def _later_text(item: dict[str, Any], words: dict[str, Any], mark: Any) -> str:
     first = words["In release"].format(item["first_release"]) if item["first_release"] else words["On branch"]
-    functions = f", {', '.join(item['functions'][:3])}" if item["functions"] else ""
+    functions = f", {mark(', '.join(item['functions'][:3]))}" if item["functions"] else ""
     return f"{item['date']} {item['repo']} {item['commit']} {mark(item['title'])} ({first}{functions})"
 
 

@@ -5,26 +5,30 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from measure_fix_index import OF_TORCH_NPU, OWN_TITLE, subject_of, title_key
+from commit_history import Twins, ambiguous_keys, has_commit, held_by, read_log, read_patches, subject_of
+from measure_fix_index import OF_TORCH_NPU, PROJECTS, Project
 
 from knowledge_checks.findings import Outcome
 from knowledge_checks.sources import Repository, Sources
 from npu_graph.fix_index import INDEX_FOLDER, INDEX_SUFFIX, FixIndex
 from npu_graph.source_map import SourceMap
 
+COMMIT_SHOWN = 10
 
-def check(root: Path, sources: Sources, source_map: SourceMap) -> Outcome:
-    """Look every change up by its commit; and in every release by its commit or, on other branches, its subject."""
+
+def check(root: Path, sources: Sources, source_map: SourceMap, projects: tuple[Project, ...] = PROJECTS) -> Outcome:
+    """Look every change up by its commit, and in every release by its commit, else by its subject or its patch."""
     outcome = Outcome("fix index", "later changes: commit, day, subject, files, and the releases that hold them")
     for path in sorted((root / "knowledge" / INDEX_FOLDER).glob(f"*{INDEX_SUFFIX}")):
         index = FixIndex.load(path.stem, [root / "knowledge"])
         shown = f"knowledge/{INDEX_FOLDER}/{path.name}"
         repository = sources.repositories.get(index.repository)
-        if repository is None:
-            outcome.leave_out(f"change of {index.repository}, no checkout", len(index.fixes))
+        project = next((item for item in projects if item.name == index.name), None)
+        if repository is None or project is None:
+            outcome.leave_out(f"change of {index.repository}, no checkout", len(index))
             continue
         _check_changes(index, repository, shown, outcome)
-        _check_releases(index, repository, source_map, shown, outcome)
+        _check_releases(index, project, repository.folder, source_map, shown, outcome)
     return outcome
 
 
@@ -34,9 +38,8 @@ def _check_changes(index: FixIndex, repository: Repository, shown: str, outcome:
         outcome.checked += 1
         day, subject, files = there.get(fix.commit, ("", "", frozenset()))
         if day != fix.date or not _is_title(fix.title, subject):
-            outcome.fault(
-                shown, number, f"{fix.commit}: {day} {subject[:80]!r} instead of {fix.date} {fix.title[:80]!r}"
-            )
+            said = f"{day} {subject[:80]!r} instead of {fix.date} {fix.title[:80]!r}"
+            outcome.fault(shown, number, f"{fix.commit}: {said}")
         missing = [file for file, _ in fix.places if file not in files]
         if missing:
             outcome.fault(shown, number, f"{fix.commit} does not touch {missing[0]}")
@@ -48,22 +51,29 @@ def _is_title(title: str, subject: str) -> bool:
 
 
 def _check_releases(
-    index: FixIndex, repository: Repository, source_map: SourceMap, shown: str, outcome: Outcome
+    index: FixIndex, project: Project, folder: Path, source_map: SourceMap, shown: str, outcome: Outcome
 ) -> None:
+    refs = {release: _ref(index, release, source_map) for release in index.releases}
+    refs = {release: ref for release, ref in refs.items() if has_commit(folder, ref)}
+    patches = read_patches(folder, [project.head, *refs.values()], project.since, project.scope)
+    ambiguous = ambiguous_keys(read_log(folder, project.head), patches)
+    patch_of = {commit[:COMMIT_SHOWN]: patch for commit, patch in patches.items()}
+    twins = Twins((read_log(folder, ref) for ref in [project.head, *refs.values()]), patches, ambiguous)
     for position, release in enumerate(index.releases):
-        ref = f"v{release}"
-        if index.name in OF_TORCH_NPU:
-            ref = getattr(source_map.releases[release], OF_TORCH_NPU[index.name])
-        if not repository.resolve(ref):
+        if release not in refs:
             outcome.leave_out(f"{index.repository} {release} is not in the checkout")
             continue
-        commits, keys = set(), set()
-        for commit, subject in repository.subjects(ref):
-            commits.add(commit)
-            keys.add(title_key(subject))
+        held = held_by(read_log(folder, refs[release]), patches, ambiguous)
+        commits = {mark[:COMMIT_SHOWN] for mark in held if len(mark) == 40}
         for number, fix in enumerate(index.fixes, 1):
-            key = title_key(fix.title)
-            is_there = fix.commit in commits or (len(key) >= OWN_TITLE and key in keys)
+            is_there = fix.commit in commits or bool(twins.marks_of(fix.title, patch_of.get(fix.commit, "")) & held)
             if is_there is not (position in fix.held):
                 said = "is not said to be" if is_there else "is said to be"
                 outcome.fault(shown, number, f"{fix.commit} {said} in {release}: {fix.title[:60]}")
+
+
+def _ref(index: FixIndex, release: str, source_map: SourceMap) -> str:
+    if index.name in OF_TORCH_NPU:
+        ref: str = getattr(source_map.releases[release], OF_TORCH_NPU[index.name])
+        return ref
+    return f"v{release}"

@@ -54,6 +54,10 @@ class Repository:
         if self._git("rev-parse", "--git-dir") is None:
             raise SourceError(f"{folder} is not a git repository; give a clone of {name}")
 
+    @property
+    def folder(self) -> Path:
+        return self._folder
+
     def resolve(self, ref: str) -> str:
         """Return the commit of a branch, tag or (short) commit; '' when the repository has none."""
         if ref not in self._commits:
@@ -99,12 +103,6 @@ class Repository:
             commit, day, subject, files = record.split("\x02", 3)
             found[commit[:10]] = (day, subject, frozenset(files.split("\n")))
         return found
-
-    def subjects(self, ref: str) -> Iterator[tuple[str, str]]:
-        """Yield (first ten digits, subject) of every commit that a revision holds."""
-        for line in (self._git("log", "--format=%H %s", self.resolve(ref)) or "").splitlines():
-            commit, _, subject = line.partition(" ")
-            yield commit[:10], subject
 
     def blobs(self, ref: str, seen: set[str]) -> Iterator[tuple[str, str]]:
         """Yield (path, text) of the files of a revision whose content was not yielded before."""
