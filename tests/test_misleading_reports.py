@@ -40,6 +40,14 @@ def test_it_runs_without_graph_mode_does_not_rule_graph_mode_out(sentence: str, 
         "eager 模式下同样报错",
         "The same error also in eager mode.",
         "It happens without npugraph.",
+        "关闭图模式后问题依旧存在",
+        "关闭 aclgraph 之后仍然报错",
+        "去掉图模式也会报错",
+        "单算子模式同样报错",
+        "Disabling graph mode does not help, the same error.",
+        "Same crash with enforce_eager=True.",
+        "It fails in eager mode as well as in graph mode.",
+        "Both with and without aclgraph it fails.",
     ],
 )
 def test_it_fails_without_graph_mode_rules_graph_mode_out(sentence: str, diagnose_text) -> None:
@@ -86,6 +94,17 @@ FAILS_WITH_GRAPH_ONLY = [
 )
 def test_what_graph_mode_alone_does_wrong_is_never_called_outside_of_it(report: str, diagnose_text) -> None:
     assert diagnose_text(report)["verdict"] != "not_graph"
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "vllm serve m --enforce-eager --served-model-name ok\nRuntimeError: call aclnnX failed, error code is 561002\n",
+        "vllm serve m --enforce-eager --trust-remote-code # 不正常\nModuleNotFoundError: No module named 'torch_npu._C'\n",
+    ],
+)
+def test_an_option_or_a_negation_is_no_sign_that_eager_works(report: str, diagnose_text) -> None:
+    assert diagnose_text(report)["verdict"] == "not_graph"
 
 
 def test_a_single_operator_that_does_not_compile_is_outside_graph_mode(diagnose_text) -> None:

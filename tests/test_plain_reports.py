@@ -88,6 +88,16 @@ def test_an_error_that_is_only_quoted_is_read(diagnose_text: Diagnose, name: str
     assert "holds no error text" not in render_text(record) and "没有报错文本" not in render_text(record)
 
 
+def test_an_error_text_quoted_beside_a_word_about_the_docs_is_read(diagnose_text: Diagnose) -> None:
+    report = "NPU graph. I followed the docs and got `fused attention does not support batch 48 in graph mode`.\n"
+    assert "does not support batch 48" in diagnose_text(report)["first_cause"]["message"]
+
+
+def test_an_error_text_whose_reason_stands_on_the_next_line_is_read(diagnose_text: Diagnose) -> None:
+    report = "NPU graph replay fails with:\nThe operator refused its input because:\nblock table has 3 rows, not 4\n"
+    assert "refused its input" in diagnose_text(report)["first_cause"]["message"]
+
+
 @pytest.mark.parametrize(
     "report",
     [

@@ -96,7 +96,11 @@ _STAGE_CLUES = _clues(
 _WITHOUT_GRAPH = compile_on_use(
     r"(?<!with and )without (?:an? )?npu ?graph|not (?:related to|caused by) (?:acl|npu)?graph|\bno graphs?,"
     r"|(?:fails|hangs|wrong|garbled|same error|problems?|also) (?:too )?(?:in|with|on|under) (?:eager|--enforce-eager|--disable-cuda-graph)"
-    r"|eager(?: mode)? (?:fails|hangs|also|too|has the same)|与图模式无关|(?:没有?|未)(?:用|使用|开启?)(?:过)?图|eager.{0,6}(?:也|同样)"
+    r"|(?:same|crash\w{0,2}|fails?|error)[^\n.]{0,20} with enforce.eager|both with and without (?:acl|npu)?_?graph"
+    r"|disabl\w{2,3} (?:the )?(?:graph mode|(?:acl|npu) ?graph) (?:does not|doesn't|did not|didn't) (?:help|change)"
+    r"|(?:关闭|关掉|去掉)(?:了)?(?:图模式| ?acl ?graph| ?npu ?graph)(?:之?后)?(?:依旧|依然|仍|还是|也)"
+    r"|(?:关闭|关掉|去掉)(?:了)?(?:图模式| ?acl ?graph| ?npu ?graph)(?:之?后)?.{0,6}(?:依旧|依然|仍然|还是|也)|单算子模式(?:同样|也|仍)"
+    r"|eager(?: mode)? (?:fails|hangs|also|too|has the same|as well)|与图模式无关|(?:没有?|未)(?:用|使用|开启?)(?:过)?图|eager.{0,6}(?:也|同样)"
 )
 _FAILS_THERE = compile_on_use(
     r"fail|hang|wrong|garbled|same|error|crash|problem|also|too\b|\bnot (?:related|caused)|abort|slow|happen|occur|remain|still|persist|也|同样|报错|失败|复现|问题|无关|卡"
@@ -133,7 +137,8 @@ def _ruled_out_at(text: str) -> re.Match[str] | None:
         after = text[found.end() : found.end() + _SENTENCE_SPAN]
         end = _SENTENCE_END.search(after)
         sentence = before[ends[-1] if ends else 0 :] + found.group() + after[: end.start() if end else None]
-        if _FAILS_THERE.search(sentence) and not _RUNS_THERE.search(sentence):
+        # "does not help" is no word for what runs.
+        if _FAILS_THERE.search(sentence) and not _RUNS_THERE.search(sentence.replace(found.group(), " ")):
             return found
     return None
 
@@ -241,8 +246,9 @@ _ONLY_WITH_GRAPH = compile_on_use(
 )
 # Started without graph mode it works: a command that switches it off is then no sign that graph mode plays no part.
 _EAGER_WORKS = compile_on_use(
-    r"(?:enforce.eager|disable-cuda-graph|\beager\b).{0,60}(?:\bpass|\bfine\b|\bworks?\b|\bok\b|\bwell\b|正常|通过|没问题|不报错)"
-    r"|\b(?:passes|fine|works|ok|正常)\b.{0,60}eager"
+    r"(?:enforce.eager|disable-cuda-graph|\beager\b)(?: mode| 模式| path)?[^\n.,;。，；]{0,30}"
+    r"(?:\bpass(?:es)?\b|\bfine\b|\bworks?\b|\bwell\b|(?<!不)正常|通过|没问题|不报错)"
+    r"|\beager (?:mode )?(?:is )?ok\b|\b(?:passes|fine|works)\b[^\n.,;]{0,30}\beager"
 )
 
 

@@ -139,13 +139,15 @@ _TOLD_HERE = compile_on_use(
     r"(?:报错|错误信息|error message)\s{0,2}[:：]?\s{1,3}([\x21-\x7e][\x20-\x7e]{19,300})$", re.IGNORECASE
 )
 _TOLD_AFTER = 3  # blank lines and a fence may stand between
-_ERROR_TEXT = compile_on_use(r"(?=[^\n]{0,20}[A-Za-z]{3})[\x21-\x7e][\x20-\x7e]{18,600}[^:]$")
+_ERROR_TEXT = compile_on_use(r"(?=[^\n]{0,20}[A-Za-z]{3})[\x21-\x7e][\x20-\x7e]{19,600}$")
 # A command that was typed, above its output.
 _COMMAND = compile_on_use(r"[$#>] |(?:python3?|bash|torchrun|vllm|export|cd|docker) \S")
 # A heading, and a text that others wrote.
 _HEADING = compile_on_use(r"\s*(?:Steps?|How|When|Where|Note|Notice|Please|Expected|Actual|Related|Related to)\b")
 _OF_OTHERS = compile_on_use(
-    r"\b(?:docs?|documentation|manual|readme|other issues?|related issue)\b|文档|手册", re.IGNORECASE
+    r"\b(?:docs?|documentation|manual|readme|faq) (?:says?|states?|reads?)\b|what the (?:docs?|manual|readme|faq)\b"
+    r"|\b(?:other issues?|related issue)\b|(?:文档|手册)(?:里|中|说|写)",
+    re.IGNORECASE,
 )
 # `text that refuses something`, quoted in a sentence.
 _QUOTED_SPAN = compile_on_use(r"`([^`\n]{20,300})`")
