@@ -25,7 +25,7 @@ from npu_graph.fix_index import (
     tokens_in,
     unpack_releases,
 )
-from npu_graph.framework_map import version_key
+from npu_graph.framework_map import FrameworkMap, version_key
 from npu_graph.source_map import SourceMap
 
 sys.path.insert(0, str(ROOT / "tools"))
@@ -339,6 +339,18 @@ def test_words_find_changes_of_all_projects() -> None:
     assert len({item["repo"] for item in answer["results"]}) >= 2
     scores = [item["score"] for item in answer["results"]]
     assert scores == sorted(scores, reverse=True) and len(scores) == 10
+
+
+def test_the_touched_functions_have_their_lines_in_the_release_asked_for(ascend: FixIndex) -> None:
+    """The line is that of the framework map, as locate_source.py gives it."""
+    code, answer = ask("max_num_seqs not a multiple of tp", "--project", "vllm-ascend==0.17.0rc1")
+    change = next(item for item in answer["results"] if "(#7801)" in item["title"])
+    (place,) = change["places"]
+    (site,) = FrameworkMap.load("vllm-ascend", [SEED_KNOWLEDGE]).named("NPUPlatform.check_and_update_config")
+    line = FrameworkMap.load("vllm-ascend", [SEED_KNOWLEDGE]).lines_in(site, "0.17.0rc1")[0]
+    assert code == 0 and place["lines"] == {"check_and_update_config": [line]}
+    shown = run_script(SCRIPT, "max_num_seqs not a multiple of tp", "--project", "vllm-ascend==0.17.0rc1").stdout
+    assert f"vllm_ascend/platform.py (check_and_update_config:{line})".encode() in shown
 
 
 def test_a_function_keeps_only_changes_that_touch_it() -> None:

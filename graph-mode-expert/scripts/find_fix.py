@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from npu_graph import bundle, cli
 from npu_graph.diagnosis.report import code_span
 from npu_graph.fix_index import INDEXES, MAX_VERSION, FixIndex, Query
+from npu_graph.framework_map import DEFINITION, FRAMEWORKS, FrameworkMap
 from npu_graph.source_map import SourceMap
 
 SCHEMA = "npu-graph/fixes/1"
@@ -28,6 +29,7 @@ MAX_WORDS = 4000
 MOST = 10
 MOST_OF_ALL = 100
 SHOWN_PLACES = 3
+SHOWN_FUNCTIONS = 4
 # Whose releases are those of torch_npu.
 OF_TORCH_NPU = ("torch_npu", "torchair", "op-plugin")
 EXAMPLES = (
@@ -38,7 +40,7 @@ WORDS = {
     "en": {
         "in": "first in {}",
         "branch": "in no release that was read (branch read at {})",
-        "touches": "touches",
+        "touches": "touches (lines are those of the release asked for)",
         "shares": "shares",
         "none": "no later change has these words: this says nothing about whether it is mended",
         "read": "Titles as the histories have them, nearest first; none was checked against the failure.",
@@ -47,7 +49,7 @@ WORDS = {
     "zh": {
         "in": "首次包含于 {}",
         "branch": "已读取的版本均不包含（分支读于 {}）",
-        "touches": "涉及",
+        "touches": "涉及（行号为所查版本中的位置）",
         "shares": "共有",
         "none": "没有后续修改含有这些词；这并不说明问题是否已修复",
         "read": "标题取自提交历史，按接近程度排列；均未与故障核对。",
@@ -57,11 +59,12 @@ WORDS = {
 
 
 class Asked(NamedTuple):
-    """A project's history, the version that was asked for, and the releases that it means."""
+    """A project's history, the version that was asked for, the releases that it means, and where functions stand."""
 
     history: FixIndex
     version: str
     releases: tuple[str, ...]
+    map: FrameworkMap
 
 
 def read_projects(given: Sequence[str], folders: Sequence[Path]) -> list[Asked]:
@@ -80,7 +83,10 @@ def read_projects(given: Sequence[str], folders: Sequence[Path]) -> list[Asked]:
         if not len(index):
             raise cli.CommandError(f"the index of {name} is not in the bundle: install it again", cli.ABSENT)
         version = cli.one_line(version.strip(), MAX_VERSION)
-        asked.append(Asked(index, version, _releases(index, name, version, folders)))
+        releases = _releases(index, name, version, folders)
+        has_lines = name in FRAMEWORKS and len(releases) == 1
+        framework = FrameworkMap.load(name, folders) if has_lines else FrameworkMap()
+        asked.append(Asked(index, version, releases, framework))
     return asked
 
 
@@ -107,6 +113,20 @@ def _names(version: str, release: str) -> bool:
     return version.lstrip("v") in (release, release.partition("/")[0])
 
 
+def _place(file: str, names: Sequence[str], asked: Asked) -> dict[str, Any]:
+    """Return a file with its functions, and their lines in the release that was asked for where a map has them."""
+    lines = {
+        site.last_name: asked.map.lines_in(site, asked.releases[0])
+        for site in asked.map.sites_in(file)
+        if site.kind == DEFINITION and site.last_name in names
+    }
+    return {
+        "file": file,
+        "functions": list(names),
+        "lines": {name: list(found) for name, found in lines.items() if found},
+    }
+
+
 def find_fixes(words: str, functions: Sequence[str], asked: Sequence[Asked], most: int) -> list[dict[str, Any]]:
     """Return the changes nearest to the words, best first."""
     results = []
@@ -123,7 +143,7 @@ def find_fixes(words: str, functions: Sequence[str], asked: Sequence[Asked], mos
                     "title": fix.title,
                     "first_release": item.history.first_release(fix, item.releases),
                     "read_at": item.history.read_at,
-                    "places": [{"file": file, "functions": list(names)} for file, names in fix.places],
+                    "places": [_place(file, names, item) for file, names in fix.places],
                     "shared": list(found.words),
                     "score": round(found.score, 1),
                 }
@@ -145,12 +165,18 @@ def render(results: Sequence[dict[str, Any]], notes: Sequence[str], language: st
         where = words["in"].format(first) if first else words["branch"].format(item["read_at"])
         rows.append(f"- {item['date']} {item['repo']} {item['commit']}: {title}")
         rows.append(f"  {where}; {words['shares']}: {mark(', '.join(item['shared']))}")
-        places = [
-            place["file"] + (f" ({', '.join(place['functions'][:4])})" if place["functions"] else "")
-            for place in item["places"][:SHOWN_PLACES]
-        ]
+        places = [_shown(place) for place in item["places"][:SHOWN_PLACES]]
         rows.append(f"  {words['touches']}: {mark('; '.join(places))}")
     return "\n".join(rows)
+
+
+def _shown(place: dict[str, Any]) -> str:
+    """Return a place as `file (function:line, function)`."""
+    names = [
+        f"{name}:{place['lines'][name][0]}" if len(place["lines"].get(name, ())) == 1 else name
+        for name in place["functions"][:SHOWN_FUNCTIONS]
+    ]
+    return place["file"] + (f" ({', '.join(names)})" if names else "")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -168,7 +194,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if not 1 <= options.most <= MOST_OF_ALL:
         raise cli.CommandError(f"--most {options.most}: expected 1 to {MOST_OF_ALL}")
-    asked = read_projects(options.project, bundle.knowledge_folders())
+    folders = bundle.knowledge_folders()
+    asked = read_projects(options.project, folders)
     notes = [
         WORDS[options.lang]["nearest"].format(item.version, item.history.name, ", ".join(item.releases))
         for item in asked
