@@ -115,16 +115,11 @@ def _names(version: str, release: str) -> bool:
 
 def _place(file: str, names: Sequence[str], asked: Asked) -> dict[str, Any]:
     """Return a file with its functions, and their lines in the release that was asked for where a map has them."""
-    lines = {
-        site.last_name: asked.map.lines_in(site, asked.releases[0])
-        for site in asked.map.sites_in(file)
-        if site.kind == DEFINITION and site.last_name in names
-    }
-    return {
-        "file": file,
-        "functions": list(names),
-        "lines": {name: list(found) for name, found in lines.items() if found},
-    }
+    lines: dict[str, list[int]] = {}
+    for site in asked.map.sites_in(file):
+        if site.kind == DEFINITION and site.last_name in names:
+            lines.setdefault(site.last_name, []).extend(asked.map.lines_in(site, asked.releases[0]))
+    return {"file": file, "functions": list(names), "lines": lines}
 
 
 def find_fixes(words: str, functions: Sequence[str], asked: Sequence[Asked], most: int) -> list[dict[str, Any]]:
