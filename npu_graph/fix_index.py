@@ -220,8 +220,8 @@ class FixIndex:
 
 
 # How much a function of the failing stack counts, how many times as much a word of the first cause as one of the
-# report, how much a long row is worth less, and how much a part of a name and a whole name with underscores count. On 87
-# reports whose mending change is known, half or twice of each moved that change by no more than one report in twenty.
+# report, how much a long row is worth less, and how much a part of a name and a whole name with underscores count.
+# On 87 reports whose mending change is known, half or twice of each changed the first place of one report in twenty.
 FRAME_WEIGHT = 0.5
 FAILURE_WEIGHT = 2.0
 TITLE_LENGTH = 12
