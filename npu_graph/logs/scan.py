@@ -121,7 +121,9 @@ class Scanner:
             residue += self._marked(codes.translate(_mask(dispatch.UNKNOWN, dispatch.SLOW)))
         if residue:
             self._search_residue(residue, hits)
-        marks = sum(self._count(text, MARK) for text in texts) - sum(text.count(MARK) for text in surplus)
+        # One by one only where there are few: those that were counted are known to be there.
+        count = self._count if counted * _FEW < len(lines) else bytes.count
+        marks = sum(count(text, MARK) for text in texts) - sum(text.count(MARK) for text in surplus)
         if marks > counted:
             self._add_hidden_errors(hits, marks - counted)
         self._telling.read(sorted(hits))

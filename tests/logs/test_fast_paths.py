@@ -11,15 +11,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from npu_graph.codes import CodeBook
-from npu_graph.logs import averages, context, engine, inputs, segment
+from npu_graph.logs import averages, context, engine, inputs, plog_errors, segment
 from npu_graph.logs.context import read_around
+from npu_graph.logs.errors import error_key
 from npu_graph.logs.inputs import Reader, Source, find_sources
 from npu_graph.logs.lines import parse_line, read_stamp
-from npu_graph.logs.literals import count_in_plain, present_in_plain
-from npu_graph.logs.plog_errors import MARK
+from npu_graph.logs.literals import count_in_plain, present_in_plain, rare_end
+from npu_graph.logs.plog_errors import MARK, PlogErrors
 from npu_graph.logs.record import analyse
 from npu_graph.logs.replays import Replays
-from npu_graph.logs.segment import joined
+from npu_graph.logs.segment import Segment, joined
+from npu_graph.logs.signatures import HUBS
 from npu_graph.logs.stamps import Clock
 from tests.logs.log_lines import capture, glog, plog, pta, record_of, record_of_paths, replay, vllm
 
@@ -34,6 +36,14 @@ literal = st.binary(min_size=1, max_size=3).map(lambda text: text.replace(b"\0",
 def test_in_a_text_without_nul_a_literal_is_found_and_counted(text, items):
     assert present_in_plain(text, items) == [item for item in items if item in text]
     assert [count_in_plain(text, item) for item in items] == [text.count(item) for item in items]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(HUBS), st.sampled_from(HUBS), plain, st.integers(0, 30))
+def test_a_literal_is_found_by_its_rare_end_and_not_taken_for_another_with_that_end(item, other, text, cut):
+    assert item.endswith(rare_end(item)) and rare_end(item)
+    for made in (text + item + text, text + rare_end(item), text + other[cut:] + text):
+        assert present_in_plain(made, (item, other)) == [each for each in (item, other) if each in made]
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 99, 100, 101, 5000])
@@ -230,3 +240,48 @@ def test_each_knowledge_file_is_read_once_for_a_report(monkeypatch):
     assert record["diagnosis"] is not None
     assert sorted(read) == ["codes", "patterns"]
     json.dumps(record)
+
+
+PLACES = [
+    "[a.cc:12]7 f: failed, id=3",
+    "[a.cc:12]8 f: failed, id=4",
+    "[b.cc:9]7 g: failed",
+    "[c.cc:1]",
+    "no place at all",
+]
+
+
+def error_lines(draws: list[tuple[int, int, int, int]]) -> list[bytes]:
+    """Lines of plog errors: of several processes and places, some torn, glued or without a place."""
+    lines = []
+    for number, (place, pid, module, fault) in enumerate(draws):
+        line = plog(number, PLACES[place], "ERROR", ("RUNTIME", "GE")[module], 4242 + pid)
+        line += {7: " [ERROR] RUNTIME(1,python3):x", 8: " [rank3]: RuntimeError: x"}.get(fault, "")
+        lines.append((line[:40] if fault == 9 else line).encode() + b"\n")
+    return lines
+
+
+def counted(errors: PlogErrors, lines: list[bytes]) -> tuple[list[int], object]:
+    for line in (plog(0, place, "ERROR", module, 4242) for place in PLACES[:3] for module in ("RUNTIME", "GE")):
+        parsed = parse_line(line.encode(), CLOCK)
+        errors.remember(line.encode(), parsed.module, parsed.pid, error_key(parsed))
+    unknown = [
+        at
+        for start in range(0, len(lines), 20)
+        for at in errors.count(lines[start : start + 20], range(start, start + 20), 1)
+    ]
+    segment = Segment()
+    errors.flush(segment, CLOCK)
+    return sorted(unknown), (segment.errors, segment.processes["4242"].to_record() if segment.processes else None)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1), st.integers(0, 1), st.integers(0, 9)), max_size=60))
+@pytest.mark.parametrize("most", [1, 255])
+def test_errors_counted_together_are_those_counted_one_by_one(most, draws):
+    lines = error_lines(draws)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(plog_errors, "_LAST", most)
+        together = counted(PlogErrors(0, False, 100), lines)
+        patched.setattr(PlogErrors, "_codes", lambda *_: None)
+        assert together == counted(PlogErrors(0, False, 100), lines)
