@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from itertools import islice
 from operator import add, itemgetter
 from typing import Callable, Dict, Sequence, Tuple
 
 from npu_graph.logs.dispatch import GLOG_FROM
 from npu_graph.logs.lines import parse_line
 from npu_graph.logs.replays import Replays
+from npu_graph.logs.second_codes import Seconds
 from npu_graph.logs.segment import Segment
 from npu_graph.logs.signatures import find_event
 from npu_graph.logs.stamps import Clock
@@ -42,7 +44,7 @@ class ReplayLines:
         self._clock = clock
         self._offset = offset
         self._since, self._until = since, until
-        self._second = _Seconds(clock).__getitem__
+        self._second = _SecondTable(clock).__getitem__
         self._second_text = itemgetter(slice(offset, offset + _SECOND_SIZE))
         self._micro_text = itemgetter(slice(offset + _MICRO[0], offset + _MICRO[1]))
         self._tail_text = itemgetter(slice(offset + GLOG_FROM, None))
@@ -58,6 +60,7 @@ class ReplayLines:
         self._gaps = [array("f")]
         self._appends: list[Callable[[float], None]] = [self._gaps[0].append]
         self._waiting = 0
+        self._seconds: Seconds | None = None
         self._start_block()
 
     def _start_block(self) -> None:
@@ -74,6 +77,10 @@ class ReplayLines:
         """Begin a block whose first line has this number."""
         self._base = base
 
+    def begin_times(self, seconds: Seconds | None) -> None:
+        """Take the seconds of the block's lines; None where they are not in order, and each line's is looked up."""
+        self._seconds = seconds
+
     def take(self, lines: list[bytes], numbers: list[int], where: list[int]) -> None:
         """Take the block's replays, in the order of their lines.
 
@@ -82,7 +89,7 @@ class ReplayLines:
             numbers: of each line's graph.
             where: index of each line.
         """
-        times = self._read_times(lines)
+        times = self._read_times(lines, where)
         if times is None or self._since is not None or self._until is not None:
             numbers, times, where = self._read_one_by_one(lines, numbers, where)
         self._block = (numbers, times, where)
@@ -174,11 +181,15 @@ class ReplayLines:
         self._last[number] = _NEVER
         self._floors[number] = -1
 
-    def _read_times(self, lines: list[bytes]) -> list[int] | None:
+    def _read_times(self, lines: list[bytes], where: list[int]) -> list[int] | None:
         try:
-            return list(
-                map(add, map(self._second, map(self._second_text, lines)), map(int, map(self._micro_text, lines)))
-            )
+            micros = map(int, map(self._micro_text, lines))
+            if self._seconds is None:
+                return list(map(add, map(self._second, map(self._second_text, lines)), micros))
+            times: list[int] = []
+            for end, us in self._seconds:
+                times += map(us.__add__, islice(micros, bisect_left(where, end) - len(times)))
+            return times
         except ValueError:
             return None
 
@@ -220,7 +231,7 @@ class ReplayLines:
         return number
 
 
-class _Seconds(Dict[bytes, int]):
+class _SecondTable(Dict[bytes, int]):
     """`V1203 11:20:42` to microseconds, computed once a second."""
 
     def __init__(self, clock: Clock) -> None:

@@ -18,6 +18,7 @@ from npu_graph.logs.literals import count_in_plain, present_in_plain, present_li
 from npu_graph.logs.plog_errors import MARK, PlogErrors
 from npu_graph.logs.processes import line_process
 from npu_graph.logs.replay_lines import TO_READ, ReplayLines
+from npu_graph.logs.second_codes import FIRST_SECOND, SecondCodes
 from npu_graph.logs.segment import MAX_CLUSTERS, Segment
 from npu_graph.logs.service_lines import SGLANG_KEY, VLLM_KEY, ServiceLines
 from npu_graph.logs.signatures import HUBS
@@ -43,8 +44,8 @@ def _mask(*codes: int) -> bytes:
     return bytes(1 if code in codes else 0 for code in range(256))
 
 
-_GLOG_LEVELS = ((dispatch.GLOG_DEBUG, "DEBUG"), (dispatch.GLOG_INFO, "INFO"), (dispatch.GLOG_WARNING, "WARNING"))
-_GLOG = frozenset(code for code, _ in _GLOG_LEVELS)
+_GLOG_LEVELS = {dispatch.GLOG_DEBUG: "DEBUG", dispatch.GLOG_INFO: "INFO", dispatch.GLOG_WARNING: "WARNING"}
+_IS_GLOG = bytes(1 if code in dispatch.GLOG or code >= FIRST_SECOND else 0 for code in range(256))
 
 
 class Scanner:
@@ -62,8 +63,9 @@ class Scanner:
         self._is_stripped = layout.stripped
         self._entries, self._services = Entries(), Entries()
         o = self._o = 0 if layout.stripped else layout.offset
-        table = PlogTable(self._entries) if layout.long_heads else HeadTable(self._entries)
-        self._head_code = table.__getitem__
+        self._seconds = SecondCodes(clock)
+        self._table = (PlogTable if layout.long_heads else HeadTable)(self._entries, self._seconds)
+        self._head_code = self._table.__getitem__
         self._head = itemgetter(slice(o, o + (dispatch.LONG_HEAD if layout.long_heads else dispatch.SHORT_HEAD)))
         self._glog_code = GlogTable(self._entries).__getitem__
         self._glog_head = itemgetter(slice(o + dispatch.GLOG_FROM, o + dispatch.GLOG_TO))
@@ -101,6 +103,7 @@ class Scanner:
         is_plain = not any(b"\0" in text for text in texts)
         self._present = present_in_plain if is_plain else present_literals
         self._count = count_in_plain if is_plain else bytes.count
+        self._table.begin_block()
         codes = bytes(map(self._head_code, map(self._head, lines)))
         self._replays.begin_block(self._base)
         self._telling.begin(raw, lines, codes, self._base)
@@ -110,7 +113,12 @@ class Scanner:
         hits: set[int] = set()
         counted = self._plog(codes, present, hits)
         residue: list[int] = []
-        if present & _GLOG:
+        seconds = self._seconds.present(codes)
+        undated = present & dispatch.GLOG
+        if seconds or undated:
+            for code, level in [*seconds, *((code, code) for code in undated)]:
+                self.segment.count_level(_GLOG_LEVELS[level], codes.count(code))
+            self._replays.begin_times(self._seconds.in_order(codes, seconds) if not undated else None)
             self._glog(codes, hits, residue)
         for code, service, key in self._service_formats:
             if code in present:
@@ -197,9 +205,7 @@ class Scanner:
 
     def _glog(self, codes: bytes, hits: set[int], residue: list[int]) -> None:
         """Sort lines of torch_npu by process and file; take the replays, search others, leave out the rest."""
-        where, lines = self._chosen(codes.translate(_mask(*_GLOG)))
-        for code, level in _GLOG_LEVELS:
-            self.segment.count_level(level, codes.count(code))
+        where, lines = self._chosen(codes.translate(_IS_GLOG))
         kinds = bytes(map(self._glog_code, map(self._glog_head, lines)))
         entries = self._entries
         present = entries.present(kinds)

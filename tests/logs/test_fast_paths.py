@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from npu_graph.codes import CodeBook
-from npu_graph.logs import averages, context, engine, inputs, plog_errors, segment
+from npu_graph.logs import averages, context, dispatch, engine, inputs, plog_errors, second_codes, segment
 from npu_graph.logs.context import read_around
 from npu_graph.logs.errors import error_key
 from npu_graph.logs.inputs import Reader, Source, find_sources
@@ -20,6 +20,7 @@ from npu_graph.logs.literals import count_in_plain, present_in_plain, rare_end
 from npu_graph.logs.plog_errors import MARK, PlogErrors
 from npu_graph.logs.record import analyse
 from npu_graph.logs.replays import Replays
+from npu_graph.logs.second_codes import SecondCodes
 from npu_graph.logs.segment import Segment, joined
 from npu_graph.logs.signatures import HUBS
 from npu_graph.logs.stamps import Clock
@@ -285,3 +286,56 @@ def test_errors_counted_together_are_those_counted_one_by_one(most, draws):
         together = counted(PlogErrors(0, False, 100), lines)
         patched.setattr(PlogErrors, "_codes", lambda *_: None)
         assert together == counted(PlogErrors(0, False, 100), lines)
+
+
+def with_times(seconds: list[float]) -> list[str]:
+    """Lines of torch_npu at these times, every other a replay, in the order given."""
+    return [
+        *capture(0, 1),
+        *(
+            replay(at) if number % 2 else glog(at, "x", file="NPUCachingAllocator.cpp:1")
+            for number, at in enumerate(seconds)
+        ),
+    ]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.integers(-3, 300), max_size=120).map(
+        lambda steps: [2 + sum(steps[:at]) / 100 for at in range(len(steps))]
+    ),
+    st.sampled_from([1, 70, 500, 1 << 19]),
+    st.sampled_from([second_codes.FIRST_SECOND, second_codes.FIRST_SECOND + 40, second_codes.LAST_SECOND]),
+)
+def test_seconds_told_by_the_heads_of_lines_are_those_of_their_stamps(tmp_path_factory, seconds, block, last):
+    path = tmp_path_factory.mktemp("seconds") / "x.log"
+    path.write_text("\n".join(with_times(seconds)) + "\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(inputs, "BLOCK", block)
+        patched.setattr(second_codes, "LAST_SECOND", last)
+        record = record_of_paths([str(path)])
+        patched.setattr(SecondCodes, "code", lambda self, head, level: level)  # no second has a code
+        assert record == record_of_paths([str(path)])
+    assert record["replays"]["count"] == len(seconds) // 2
+    assert record["levels"] == {"DEBUG": len(with_times(seconds))}
+
+
+def test_more_seconds_than_codes_are_read_from_the_lines():
+    codes = SecondCodes(CLOCK)
+    heads = [f"V0305 08:{at // 60:02}:{at % 60:02}".encode() for at in range(200)]
+    given_codes = [codes.code(head, dispatch.GLOG_DEBUG) for head in heads]
+    number = second_codes.LAST_SECOND - second_codes.FIRST_SECOND + 1
+    assert given_codes == [*range(second_codes.FIRST_SECOND, 256), *[dispatch.GLOG_DEBUG] * (200 - number)]
+    assert codes.is_short
+    assert codes.start_over() == heads[:number]
+    assert not codes.is_short
+    assert codes.code(b"V0230 08:00:00", dispatch.GLOG_INFO) == dispatch.GLOG_INFO  # no such day
+    first, second = (codes.code(head, dispatch.GLOG_INFO) for head in heads[:2])
+    block = bytes([first, 0, first, second, 20, second])
+    present = codes.present(block)
+    assert present == [(first, dispatch.GLOG_INFO), (second, dispatch.GLOG_INFO)]
+    in_order = codes.in_order(block, present)
+    assert in_order is not None
+    assert [end for end, _ in in_order] == [3, 6]
+    assert in_order[1][1] - in_order[0][1] == 1_000_000
+    assert codes.in_order(block + bytes([first]), present) is None
