@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from bisect import bisect_left
-from itertools import islice
 from operator import add, itemgetter
 from typing import Callable, Dict, Sequence, Tuple
 
@@ -61,6 +61,7 @@ class ReplayLines:
         self._appends: list[Callable[[float], None]] = [self._gaps[0].append]
         self._waiting = 0
         self._seconds: Seconds | None = None
+        self._block_seconds: Seconds = ()
         self._start_block()
 
     def _start_block(self) -> None:
@@ -89,10 +90,16 @@ class ReplayLines:
             numbers: of each line's graph.
             where: index of each line.
         """
-        times = self._read_times(lines, where)
-        if times is None or self._since is not None or self._until is not None:
-            numbers, times, where = self._read_one_by_one(lines, numbers, where)
-        self._block = (numbers, times, where)
+        micros = self._read_micros(lines)
+        in_order = self._seconds
+        if micros is None or self._since is not None or self._until is not None:
+            numbers, micros, where = self._read_one_by_one(lines, numbers, where)
+            in_order = ((sys.maxsize, 0),)
+        elif in_order is None:
+            micros = list(map(add, map(self._second, map(self._second_text, lines)), micros))
+            in_order = ((sys.maxsize, 0),)
+        self._block = (numbers, micros, where)
+        self._block_seconds = in_order
 
     def add(self, graph: Graph, line: int, us: int | None) -> None:
         """Add one replay of the block whose line was read for itself."""
@@ -112,21 +119,37 @@ class ReplayLines:
 
     def end_block(self) -> None:
         """Count the replays of the block."""
-        numbers, times, where = self._block
-        if self._odd:
-            rows = sorted([*zip(where, numbers, times), *self._odd])
-            where, numbers, times = (list(column) for column in zip(*rows))
+        numbers, micros, where = self._block
         done = 0
-        for index, number in self._captures:
-            at = bisect_left(where, index)
-            self._count(numbers[done:at], times[done:at], where[done:at])
-            self._start_over(number)
-            done = at
-        self._count(numbers[done:], times[done:], where[done:])
+        if self._odd or self._captures:
+            numbers, times, where = self._in_order()
+            for index, number in self._captures:
+                at = bisect_left(where, index)
+                self._count(numbers[done:at], 0, times[done:at], where[done:at])
+                self._start_over(number)
+                done = at
+            self._count(numbers[done:], 0, times[done:], where[done:])
+        else:
+            for end, second in self._block_seconds:
+                at = bisect_left(where, end)
+                self._count(numbers[done:at], second, micros[done:at], where[done:at])
+                done = at
         self._waiting += len(numbers)
         if self._waiting > _WAITING_MOST:
             self.commit()
         self._start_block()
+
+    def _in_order(self) -> tuple[list[int], list[int], list[int]]:
+        """Return numbers, times and indexes of the block's replays with those whose lines are of no usual form."""
+        numbers, micros, where = self._block
+        times: list[int] = []
+        for end, second in self._block_seconds:
+            at = bisect_left(where, end)
+            times += map(second.__add__, micros[len(times) : at])
+        if self._odd:
+            rows = sorted([*zip(where, numbers, times), *self._odd])
+            where, numbers, times = (list(column) for column in zip(*rows))
+        return numbers, times, where
 
     def commit(self) -> None:
         """Add all gaps to their graphs' replays."""
@@ -142,10 +165,11 @@ class ReplayLines:
             if last != _NEVER:
                 replays.last = last
 
-    def _count(self, numbers: list[int], times: list[int], where: list[int]) -> None:
+    def _count(self, numbers: list[int], second: int, micros: list[int], where: list[int]) -> None:
         # A loop of few steps: quicker than sorting the replays by graph with C functions and reading them again.
         last, floors, appends = self._last, self._floors, self._appends
-        for number, us, index in zip(numbers, times, where):
+        for number, micro, index in zip(numbers, micros, where):
+            us = second + micro
             gap = us - last[number]
             last[number] = us
             if 0 <= gap <= floors[number]:
@@ -181,15 +205,9 @@ class ReplayLines:
         self._last[number] = _NEVER
         self._floors[number] = -1
 
-    def _read_times(self, lines: list[bytes], where: list[int]) -> list[int] | None:
+    def _read_micros(self, lines: list[bytes]) -> list[int] | None:
         try:
-            micros = map(int, map(self._micro_text, lines))
-            if self._seconds is None:
-                return list(map(add, map(self._second, map(self._second_text, lines)), micros))
-            times: list[int] = []
-            for end, us in self._seconds:
-                times += map(us.__add__, islice(micros, bisect_left(where, end) - len(times)))
-            return times
+            return list(map(int, map(self._micro_text, lines)))
         except ValueError:
             return None
 
