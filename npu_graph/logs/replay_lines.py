@@ -24,6 +24,8 @@ _MICRO = (15, 21)
 # When a graph was replayed that never was; a longer gap than any between two stamps says so.
 _NEVER, _SINCE_EVER = -(1 << 62), 1 << 61
 NO_REPLAY, TO_READ = 0, -1
+# Where a line's microseconds are those since 1970.
+_NO_SECONDS = ((sys.maxsize, 0),)
 # Gaps wait until there are this many, so that those of one graph are added in one go.
 _WAITING_MOST = 1 << 16
 _MAX_CACHED = 1 << 16
@@ -65,7 +67,8 @@ class ReplayLines:
         self._start_block()
 
     def _start_block(self) -> None:
-        # The replays of a block in the order of its lines: number of the graph, microseconds, index of the line.
+        # The replays of a block in the order of its lines: number of the graph, microseconds (in the block's seconds),
+        # index of the line.
         self._block: tuple[list[int], list[int], list[int]] = ([], [], [])
         self._odd: list[tuple[int, int, int]] = []  # (index, number, us) of replays whose lines are of no usual form
         self._captures: list[tuple[int, int]] = []  # (index, number)
@@ -90,16 +93,12 @@ class ReplayLines:
             numbers: of each line's graph.
             where: index of each line.
         """
-        micros = self._read_micros(lines)
-        in_order = self._seconds
-        if micros is None or self._since is not None or self._until is not None:
-            numbers, micros, where = self._read_one_by_one(lines, numbers, where)
-            in_order = ((sys.maxsize, 0),)
-        elif in_order is None:
-            micros = list(map(add, map(self._second, map(self._second_text, lines)), micros))
-            in_order = ((sys.maxsize, 0),)
-        self._block = (numbers, micros, where)
-        self._block_seconds = in_order
+        times = self._read_times(lines)
+        if times is None or self._since is not None or self._until is not None:
+            numbers, us, where = self._read_one_by_one(lines, numbers, where)
+            times = us, _NO_SECONDS
+        self._block = (numbers, times[0], where)
+        self._block_seconds = times[1]
 
     def add(self, graph: Graph, line: int, us: int | None) -> None:
         """Add one replay of the block whose line was read for itself."""
@@ -205,9 +204,13 @@ class ReplayLines:
         self._last[number] = _NEVER
         self._floors[number] = -1
 
-    def _read_micros(self, lines: list[bytes]) -> list[int] | None:
+    def _read_times(self, lines: list[bytes]) -> tuple[list[int], Seconds] | None:
+        """Return microseconds and what is to be added to them, None where a stamp is none."""
         try:
-            return list(map(int, map(self._micro_text, lines)))
+            micros = list(map(int, map(self._micro_text, lines)))
+            if self._seconds is not None:
+                return micros, self._seconds
+            return list(map(add, map(self._second, map(self._second_text, lines)), micros)), _NO_SECONDS
         except ValueError:
             return None
 
