@@ -323,9 +323,9 @@ def test_seconds_told_by_the_heads_of_lines_are_those_of_their_stamps(tmp_path_f
 def test_a_replay_whose_stamp_is_no_time_is_counted_and_has_none():
     lines = [*capture(0, 1), *(replay(2 + number / 1000) for number in range(9))]
     lines.insert(5, replay(3).replace("V0305 ", "V0231 "))
-    graph = record_of(lines)["replays"]["graphs"][0]
-    assert graph["count"] == 10
-    assert graph["last_us"] - graph["first_us"] == 8000
+    replays = record_of(lines)["replays"]
+    assert replays["count"] == 10
+    assert replays["graphs"][0]["last_us"] - replays["graphs"][0]["first_us"] == 8000
 
 
 def test_more_seconds_than_codes_are_read_from_the_lines():
