@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import random
 import statistics
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from npu_graph.codes import CodeBook
 from npu_graph.logs import averages, context, dispatch, engine, inputs, plog_errors, second_codes, segment
+from npu_graph.logs.calendar_days import date_of, days_before
 from npu_graph.logs.context import read_around
 from npu_graph.logs.errors import error_key
 from npu_graph.logs.inputs import Reader, Source, find_sources
@@ -23,7 +25,7 @@ from npu_graph.logs.replays import Replays
 from npu_graph.logs.second_codes import SecondCodes
 from npu_graph.logs.segment import Segment, joined
 from npu_graph.logs.signatures import HUBS
-from npu_graph.logs.stamps import Clock
+from npu_graph.logs.stamps import DAY, Clock, show
 from tests.logs.log_lines import capture, glog, plog, pta, record_of, record_of_paths, replay, vllm
 
 CLOCK = Clock(1_800_000_000_000_000, "test")
@@ -218,6 +220,32 @@ def test_a_failure_at_the_end_of_a_file_is_shown_without_counting_its_lines_agai
     assert record["first_failure"]["line"] == 200_002
     assert record["first_failure"]["context"][20] == {"line": 200_002, "text": "RuntimeError: boom"}
     assert sought[0] > path.stat().st_size - 6_000_000 > 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dates(), st.integers(0, 86_400_000_000 - 1))
+def test_days_are_those_of_the_datetime_module(date, micro):
+    days = days_before(date.year, date.month, date.day)
+    assert days == (date - datetime.date(1970, 1, 1)).days
+    assert date_of(days) == (date.year, date.month, date.day)
+    moment = datetime.datetime.combine(date, datetime.time()) + datetime.timedelta(microseconds=micro)
+    assert show(days * DAY + micro) == f"{date.year:04d}-{moment:%m-%d %H:%M:%S.%f}"
+
+
+@pytest.mark.parametrize("year", [0, 1, 1900, 2000, 2023, 2024, 9999, 10000])
+def test_a_date_that_is_none_has_no_days(year):
+    for month in range(14):
+        for day in range(33):
+            try:
+                wanted = datetime.date(year, month, day).toordinal() - datetime.date(1970, 1, 1).toordinal()
+            except ValueError:
+                wanted = None
+            assert days_before(year, month, day) == wanted, (month, day)
+
+
+def test_a_time_of_no_year_of_four_digits_is_not_shown():
+    assert show(253_402_300_800_000_000) == show(-62_135_596_800_000_001) == "-"
+    assert show(253_402_300_799_999_999) == "9999-12-31 23:59:59.999999"
 
 
 @given(st.lists(st.integers(-50, 50), min_size=1))
