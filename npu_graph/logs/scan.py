@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from bisect import bisect_right
 from functools import lru_cache
-from itertools import accumulate, compress
+from itertools import accumulate, chain, compress, repeat
 from operator import itemgetter
 from typing import Callable, Iterable, Sequence
 
@@ -29,9 +29,9 @@ _PREFIX = compile_on_use(
     rb"(?:[A-Za-z0-9][\w.-]{0,60} {0,30}\| ?|\[(?:pod|container)/[\w./-]{1,200}\] "
     rb"|\[(?:rank|default|stdout|stderr) ?\d{1,5}\]:? ?(?!\[W))?"
 )
-# Where so large a share (1/8) of the lines is searched, it is asked first whether the block holds a literal at all:
+# Where so large a share (1/16) of the lines is searched, it is asked first whether the block holds a literal at all:
 # that is quicker than joining the lines.
-_LARGE_SHARE = 8
+_LARGE_SHARE = 16
 # Fewer than one line in so many is few.
 _FEW = 16
 # Lines in a block, unless they are very short.
@@ -156,6 +156,12 @@ class Scanner:
             return where, list(compress(self._lines, mask))
         return where, list(map(self._lines.__getitem__, where))
 
+    def _few(self, lines: Sequence[bytes], mask: bytes) -> Iterable[bytes]:
+        """Return the lines at the ones, which are few as a rule."""
+        if mask.count(1) * _FEW > len(mask):
+            return compress(lines, mask)
+        return map(lines.__getitem__, self._marked(mask))
+
     def _add_hidden_errors(self, hits: set[int], marks: int) -> None:
         """Be sure that no error hides in a line that its head called noise: the hits should hold all error marks."""
         if marks <= sum(self._lines[index].count(MARK) for index in hits):
@@ -185,23 +191,24 @@ class Scanner:
         self, lines: Sequence[bytes], where: Sequence[int], codes: bytes, counts: dict[int, int], hits: set[int]
     ) -> None:
         """Search the lines of entries that matter only with one of their literals; `counts` are those of the codes."""
-        wanted: dict[tuple[bytes, ...], list[int]] = {}
+        checked = self._entries.checked
+        large: list[tuple[bytes, ...]] = []
         small: list[tuple[bytes, ...]] = []
-        for literals, searched in self._entries.checked.items():
-            number = sum(counts.get(code, 0) for code in searched)
-            if number * _LARGE_SHARE > len(self._lines):
-                found = {item for text in self._texts for item in self._present(text, literals)}
-                if found:
-                    wanted[tuple(found)] = searched
-            elif number:
-                small.append(literals)
+        for literals, searched in checked.items():
+            number = sum(map(counts.get, searched, repeat(0)))
+            if number:
+                (large if number * _LARGE_SHARE > len(self._lines) else small).append(literals)
+        there: set[bytes] = set()
+        if large:
+            wanted = set().union(*large)
+            there.update(chain.from_iterable(self._present(text, wanted) for text in self._texts))
         if small:  # all of them in one go; that one is there is rare
-            checked = self._entries.checked
             mask = codes.translate(_mask(*(code for literals in small for code in checked[literals])))
-            there = set(self._present(b"".join(compress(lines, mask)), set().union(*small)))
-            wanted.update((literals, checked[literals]) for literals in small if not there.isdisjoint(literals))
-        for literals, searched in wanted.items():
-            self._search(lines, where, codes.translate(_mask(*searched)), literals, hits)
+            there.update(self._present(b"".join(self._few(lines, mask)), set().union(*small)))
+        for literals in (*large, *small) if there else ():
+            found = there.intersection(literals)
+            if found:
+                self._search(lines, where, codes.translate(_mask(*checked[literals])), found, hits)
 
     def _glog(self, codes: bytes, hits: set[int], residue: list[int]) -> None:
         """Sort lines of torch_npu by process and file; take the replays, search others, leave out the rest."""
