@@ -34,6 +34,8 @@ _PREFIX = compile_on_use(
 _LARGE_SHARE = 16
 # Fewer than one line in so many is few.
 _FEW = 16
+# How many lines are remembered that say nothing, and how long they may be.
+_QUIET_MOST, _QUIET_LENGTH = 2048, 300
 # Lines in a block, unless they are very short.
 _LINES_MOST = 8192
 
@@ -82,6 +84,7 @@ class Scanner:
             )
             for code, key in ((dispatch.SERVICE, VLLM_KEY), (dispatch.SGLANG, SGLANG_KEY))
         )
+        self._quiet: set[bytes] = set()  # lines that hold no literal
         # Of 0, 1, 2 ...: a list, as taking numbers from it costs half of making them.
         self._indexes: Sequence[int] = list(range(_LINES_MOST))
 
@@ -277,12 +280,23 @@ class Scanner:
                 at = text.find(literal, ends[row])
 
     def _search_residue(self, residue: list[int], hits: set[int]) -> None:
+        """Search lines whose head tells nothing; those that say nothing, or what was read before, often come again."""
+        quiet = self._quiet
+        residue = [index for index in residue if self._lines[index] not in quiet]
+        long_lines = sum(1 for index in residue if len(self._lines[index]) > MAX_TEXT)
+        repeated = {index for index in residue if self._telling.is_repeated(self._raw[index])}
+        hits |= repeated
+        residue = [index for index in residue if index not in repeated] if repeated else residue
         lines = [self._lines[index] for index in residue]
-        long_lines = sum(1 for length in map(len, lines) if length > MAX_TEXT)
         if long_lines:
             self.segment.count("long_lines", long_lines)
             lines = [line if len(line) <= MAX_TEXT else line[:MAX_TEXT] + b"\n" for line in lines]
-        self._search(lines, residue, b"\1" * len(lines), HUBS, hits)
+        found: set[int] = set()
+        self._search(lines, residue, b"\1" * len(lines), HUBS, found)
+        hits |= found
+        if len(quiet) > _QUIET_MOST:
+            quiet.clear()
+        quiet.update(line for index, line in zip(residue, lines) if len(line) <= _QUIET_LENGTH and index not in found)
 
     # -- end -----------------------------------------------------------------------------------------------------
 

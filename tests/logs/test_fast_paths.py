@@ -12,20 +12,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from npu_graph.codes import CodeBook
-from npu_graph.logs import averages, context, dispatch, engine, inputs, plog_errors, second_codes, segment
+from npu_graph.logs import averages, context, dispatch, engine, inputs, plog_errors, scan, second_codes, segment
 from npu_graph.logs.calendar_days import date_of, days_before
 from npu_graph.logs.context import read_around
 from npu_graph.logs.errors import error_key
 from npu_graph.logs.inputs import Reader, Source, find_sources
+from npu_graph.logs.layout import calibrate
 from npu_graph.logs.lines import parse_line, read_stamp
 from npu_graph.logs.literals import count_in_plain, present_in_plain, rare_end
 from npu_graph.logs.plog_errors import MARK, PlogErrors
 from npu_graph.logs.record import analyse
 from npu_graph.logs.replays import Replays
+from npu_graph.logs.scan import Scanner
 from npu_graph.logs.second_codes import SecondCodes
 from npu_graph.logs.segment import Segment, joined
 from npu_graph.logs.signatures import HUBS
 from npu_graph.logs.stamps import DAY, Clock, show
+from npu_graph.logs.telling_lines import TellingLines
 from tests.logs.log_lines import capture, glog, plog, pta, record_of, record_of_paths, replay, vllm
 
 CLOCK = Clock(1_800_000_000_000_000, "test")
@@ -375,3 +378,37 @@ def test_more_seconds_than_codes_are_read_from_the_lines():
     assert [end for end, _ in in_order] == [3, 6]
     assert in_order[1][1] - in_order[0][1] == 1_000_000
     assert codes.in_order(block + bytes([first]), present) is None
+
+
+AGAIN = [
+    "Traceback (most recent call last):",
+    "    graph.replay()",
+    "RuntimeError: replay failed, error code is 507015",
+    "RuntimeError: replay failed, error code is 507015" + " x" * 4000,
+    pta(9),
+    "Killed",
+    "error log can be ignored",
+    "all is well",
+    "x" * 5000,
+    "[rank1]: all is well",
+    plog(1, "[a.cc:1]7 on"),
+]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(0, len(AGAIN) - 1), max_size=80), st.integers(1, 30), st.sampled_from(["", "vllm-1  | "]))
+def test_lines_that_come_again_say_what_they_said_first(draws, per_block, prefix):
+    lines = [(prefix + AGAIN[draw] + "\n").encode() for draw in draws] + [plog(2, "[a.cc:1]7 end").encode() + b"\n"]
+
+    def segment_of() -> object:
+        source = Source("made.log", sum(map(len, lines)), 0.0, False)
+        scanner = Scanner(calibrate(b"".join(lines), source))
+        for start in range(0, len(lines), per_block):
+            scanner.feed(b"".join(lines[start : start + per_block]))
+        return scanner.finish(source.size).to_record()
+
+    remembered = segment_of()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(scan, "_QUIET_LENGTH", -1)
+        patched.setattr(TellingLines, "is_repeated", lambda *_: False)
+        assert remembered == segment_of()
