@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from npu_graph import bundle, patterns
 from npu_graph.codes import CodeBook
 from npu_graph.logs import averages, context, dispatch, engine, inputs, plog_errors, scan, second_codes, segment
 from npu_graph.logs.calendar_days import date_of, days_before
@@ -412,3 +413,33 @@ def test_lines_that_come_again_say_what_they_said_first(draws, per_block, prefix
         patched.setattr(scan, "_QUIET_LENGTH", -1)
         patched.setattr(TellingLines, "is_repeated", lambda *_: False)
         assert remembered == segment_of()
+
+
+KNOWN_PATTERNS = (bundle.SEED_KNOWLEDGE / patterns.PATTERN_FILE).read_text(encoding="utf-8").split("\n")
+FAULTS = [
+    "```",
+    "- X: y",
+    "- Cause",
+    "- Cause:",
+    "-  Cause: a",
+    "- Cause (zh):x",
+    "- Fix now : x",
+    "text",
+    "## a",
+    "- Stage: q\x0b",
+]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, len(KNOWN_PATTERNS) - 100),
+    st.lists(st.tuples(st.integers(0, 99), st.sampled_from(FAULTS)), max_size=9),
+)
+def test_fields_told_by_their_names_are_those_that_the_expression_finds(start, faults):
+    lines = KNOWN_PATTERNS[start : start + 100]
+    for at, fault in faults:
+        lines.insert(at, fault)
+    told = patterns.parse_patterns("\n".join(lines), "x.md")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(patterns, "_KNOWN_FIELDS", frozenset())
+        assert told == patterns.parse_patterns("\n".join(lines), "x.md")
