@@ -179,6 +179,7 @@ def scan_stretch(task: _Task) -> _Done:
             if reader.at is not None:
                 scanner.segment.mark(reader.at)
             scanner.feed_lines(block.lines, block.texts, block.surplus)
+            del block
     except KeyboardInterrupt:
         error = "interrupted"
     except (OSError, EOFError, zlib.error) as problem:

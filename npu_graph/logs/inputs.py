@@ -267,6 +267,7 @@ class Reader:
                 tail, skipping = b"", True
             if lines:
                 yield Block(lines, texts, surplus)
+            del data, lines, texts, surplus
         if tail:
             if begin is not None:
                 self.at = begin + total - len(tail)

@@ -140,6 +140,7 @@ class Scanner:
         self._telling.read(sorted(hits))
         self._replays.end_block()
         self._telling.end()
+        self._raw, self._lines, self._texts = [], [], ()
 
     def _marked(self, mask: bytes) -> list[int]:
         """Return the positions of the ones; few are found one by one, as many are quicker taken from all numbers."""

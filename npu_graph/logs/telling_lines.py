@@ -124,6 +124,8 @@ class TellingLines:
         if len(segment.events) > MAX_EVENTS:
             segment.dropped_events += len(segment.events) - MAX_EVENTS
             del segment.events[MAX_EVENTS:]
+        self._raw, self._lines, self._codes = [], [], b""
+        self._times.begin([], b"", None)
 
     # -- one line ----------------------------------------------------------------------------------------------
 
