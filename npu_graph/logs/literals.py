@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, NamedTuple
+from typing import Any, Callable, Dict, Iterable
+
+from npu_graph.light_tuples import NamedTuple
 
 _SAMPLES = (
     (b"abcde", b"cd", True),
