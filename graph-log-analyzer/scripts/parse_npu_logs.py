@@ -13,6 +13,7 @@ Exit codes: 0 done, no error and no anomaly; 1 done, an error or an anomaly was 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import signal
 import sys
@@ -21,6 +22,10 @@ from pathlib import Path
 from typing import Any, Sequence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+if __name__ == "__main__":
+    # What starting makes stays: looking for garbage in it again and again takes a twentieth of a short run.
+    gc.set_threshold(50_000)
 
 from npu_graph import cli
 from npu_graph.logs import engine, partial, record, stamps

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Sequence
 
+from npu_graph.light_tuples import NamedTuple
 from npu_graph.logs.averages import median
 from npu_graph.logs.replays import Distribution
 from npu_graph.logs.segment import Process

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from npu_graph.light_tuples import NamedTuple
 from npu_graph.logs.partial import Partial
 from npu_graph.logs.timeline import Timeline
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Iterable, Sequence
 
-from npu_graph.logs.dispatch import FIRST_ENTRY, LAST_ENTRY
+from npu_graph.logs.dispatch import FIRST_ENTRY
 from npu_graph.logs.lines import LogLine, read_stamp
 from npu_graph.logs.stamps import Clock
 
 # Heads of formats that have a stamp: all but UNKNOWN and SKIP.
-_STAMPED = frozenset([*range(1, 5), *range(6, 10), *range(FIRST_ENTRY, LAST_ENTRY + 1)])
+_STAMPED = frozenset([*range(1, 5), *range(6, 10), *range(FIRST_ENTRY, 256)])
 
 
 class BlockTimes:

@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Dict, Sequence
 
 from npu_graph.expressions import compile_on_use
+from npu_graph.logs.second_codes import FIRST_SECOND, SecondCodes
 from npu_graph.logs.signatures import (
     EVENT_SIGNALS,
     GLOG_CHECKED_FILES,
@@ -15,20 +16,25 @@ from npu_graph.logs.signatures import (
     PLOG_SIGNALS,
 )
 
-# Codes of a line's head. 16 and above stand for an Entry: lines of one program, level and process.
+# Codes of a line's head. 16 to 191 stand for an Entry: lines of one program, level and process; those above stand for a
+# second of torch_npu's lines.
 UNKNOWN, GLOG_DEBUG, GLOG_INFO, GLOG_WARNING, PLOG, SKIP, SLOW, SERVICE, SGLANG, BAD = range(10)
 FIRST_ENTRY = 16
-LAST_ENTRY = 255
-SHORT_HEAD = 12
+LAST_ENTRY = FIRST_SECOND - 1
+# `V1203 11:20:42`
+SHORT_HEAD = 14
 LONG_HEAD = 32
 # After `V1203 11:20:42.582991 ` come the process id and the source file.
 GLOG_FROM, GLOG_TO = 22, 80
 _MAX_CACHED = 1 << 16
+# A line that begins with so many spaces says nothing of its own.
+_INDENT = 12
 
 NOISE, ERROR, CHECK, SIGNAL = "noise", "error", "check", "signal"
 
 _PLOG_HEAD = compile_on_use(rb"\[([A-Z_]{3,12})\] ?([A-Za-z_]\w{0,23})\((\d{1,9})[,:]")
 _GLOG_REST = compile_on_use(rb"(\d{1,9})(?: ([^\]\s]{1,300}))?\]?")
+GLOG = frozenset([GLOG_DEBUG, GLOG_INFO, GLOG_WARNING])
 _GLOG_CODES = {b"V": GLOG_DEBUG, b"D": GLOG_DEBUG, b"I": GLOG_INFO, b"W": GLOG_WARNING}
 _MONTHS = frozenset(b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
 _LEVELS = frozenset([b"DEBUG", b"INFO", b"WARNING", b"ERROR", b"EVENT", b"TRACE", b"RUN_INFO"])
@@ -135,19 +141,37 @@ class _Table(Dict[bytes, int]):
         raise NotImplementedError
 
 
-class HeadTable(_Table):
+class FormatTable(_Table):
+    """Short heads: which format, and which second."""
+
+    def __init__(self, seconds: SecondCodes) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def decide(self, head: bytes) -> int:
+        code = head_code(head)
+        return self._seconds.code(head, code) if code in GLOG and len(head) == SHORT_HEAD else code
+
+    def begin_block(self) -> None:
+        """Make room for the seconds of a block."""
+        if self._seconds.is_short:
+            for head in self._seconds.start_over():
+                self.pop(head, None)
+
+
+class HeadTable(FormatTable):
     """Short heads: which format, and for plog what its level and module can tell.
 
     A short head does not reach the process id, so routine plog lines count for no process here; in a file that is
     nearly all plog, PlogTable reads it.
     """
 
-    def __init__(self, entries: Entries) -> None:
-        super().__init__()
+    def __init__(self, entries: Entries, seconds: SecondCodes) -> None:
+        super().__init__(seconds)
         self._entries = entries
 
     def decide(self, head: bytes) -> int:
-        code = head_code(head)
+        code = super().decide(head)
         if code != PLOG:
             return code
         level, _, module = head[1:].partition(b"] ")
@@ -169,20 +193,14 @@ def _plog_entry(level: bytes, module: bytes, pid: bytes) -> Entry:
     return Entry("plog", level.decode(), "", pid.decode(), action, literals)
 
 
-class FormatTable(_Table):
-    """Short heads: which format."""
-
-    def decide(self, head: bytes) -> int:
-        return head_code(head)
-
-
 class PlogTable(_Table):
     """Long heads: for plog the entry, for the rest the format."""
 
-    def __init__(self, entries: Entries) -> None:
+    def __init__(self, entries: Entries, seconds: SecondCodes) -> None:
         super().__init__()
         self._entries = entries
-        self._formats = FormatTable()
+        self._formats = FormatTable(seconds)
+        self.begin_block = self._formats.begin_block
 
     def __missing__(self, head: bytes) -> int:
         # Only heads of plog are kept: those of other formats hold a stamp or a number, so that no two are the same.
@@ -242,7 +260,7 @@ def head_code(head: bytes) -> int:
         return SERVICE
     if head.startswith((b"ERROR ", b"CRITICAL ", b"FATAL ")):
         return BAD
-    if not head.strip() or head.startswith((b'  File "', b'    File "', b"INFO:     1")):
+    if not head[:_INDENT].strip() or head.startswith((b'  File "', b'    File "', b"INFO:     1")):
         return SKIP
     if head[:2] == b"20" and head[4:5] == b"-":  # Python's logging
         return SLOW

@@ -6,8 +6,9 @@ import os
 import signal
 import zlib
 from bisect import bisect_left
-from typing import Callable, Iterator, NamedTuple, Sequence
+from typing import Callable, Iterator, Sequence
 
+from npu_graph.light_tuples import NamedTuple
 from npu_graph.logs.inputs import Found, Reader, Source
 from npu_graph.logs.layout import calibrate
 from npu_graph.logs.partial import Partial, SourceInfo
@@ -179,6 +180,7 @@ def scan_stretch(task: _Task) -> _Done:
             if reader.at is not None:
                 scanner.segment.mark(reader.at)
             scanner.feed_lines(block.lines, block.texts, block.surplus)
+            del block
     except KeyboardInterrupt:
         error = "interrupted"
     except (OSError, EOFError, zlib.error) as problem:

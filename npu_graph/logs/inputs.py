@@ -10,9 +10,10 @@ import stat
 import sys
 import zlib
 from pathlib import Path
-from typing import BinaryIO, Iterator, NamedTuple, Sequence
+from typing import BinaryIO, Iterator, Sequence
 
 from npu_graph.expressions import compile_on_use
+from npu_graph.light_tuples import NamedTuple
 
 # Blocks of this size keep one block's lines in the processor's cache: 4 MiB blocks run at less than half the speed.
 BLOCK = 1 << 19
@@ -267,6 +268,7 @@ class Reader:
                 tail, skipping = b"", True
             if lines:
                 yield Block(lines, texts, surplus)
+            del data, lines, texts, surplus
         if tail:
             if begin is not None:
                 self.at = begin + total - len(tail)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, NamedTuple
+from typing import Any, Callable, Dict, Iterable
+
+from npu_graph.light_tuples import NamedTuple
 
 _SAMPLES = (
     (b"abcde", b"cd", True),
@@ -10,6 +12,10 @@ _SAMPLES = (
     (b"ab\0cde", b"\0cd", True),
     (b"ab\0cde", b"\0ce", False),
 )
+# strstr is as quick as the two bytes that it looks for first are rare: one that begins with `st` takes four times as
+# long as one that begins with `[L`. Bytes from the most frequent in logs on; those that are absent are rare.
+_FREQUENT = b" etaroisn0123456789cdlpm_=,.:u[]fkgh"
+_LEAST_END = 6
 # From so many occurrences on, bytes.count is quicker than one call of the C library for each.
 _COUNTED_ONE_BY_ONE = 100
 
@@ -20,6 +26,23 @@ class _Search(NamedTuple):
     present: Callable[[bytes, Iterable[bytes]], list[bytes]]
     present_in_plain: Callable[[bytes, Iterable[bytes]], list[bytes]]
     count_in_plain: Callable[[bytes, bytes], int]
+
+
+def rare_end(literal: bytes) -> bytes:
+    """Return the end of a literal (some bytes at least) that begins with its rarest pair of bytes."""
+    starts = range(max(len(literal) - _LEAST_END, 0) + 1)
+    return literal[max(starts, key=lambda at: sum(map(_rarity, literal[at : at + 2]))) :]
+
+
+def _rarity(byte: int) -> int:
+    at = _FREQUENT.find(byte)
+    return at if at >= 0 else len(_FREQUENT)
+
+
+class _RareEnds(Dict[bytes, bytes]):
+    def __missing__(self, literal: bytes) -> bytes:
+        end = self[literal] = rare_end(literal)
+        return end
 
 
 def _c_library() -> tuple[Any, Any] | None:
@@ -57,8 +80,11 @@ def _search() -> _Search:
             return [item for item in literals if memmem(text, len(text), item, len(item)) is not None]
         return present_in_plain(text, literals)
 
+    ends = _RareEnds()
+
     def present_in_plain(text: bytes, literals: Iterable[bytes]) -> list[bytes]:
-        return [item for item in literals if strstr(text, item) is not None]
+        found = [item for item in literals if strstr(text, ends[item]) is not None]
+        return [item for item in found if strstr(text, item) is not None] if found else found
 
     def count_in_plain(text: bytes, literal: bytes) -> int:
         number = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from bisect import bisect_left
 from operator import add, itemgetter
@@ -10,6 +11,7 @@ from typing import Callable, Dict, Sequence, Tuple
 from npu_graph.logs.dispatch import GLOG_FROM
 from npu_graph.logs.lines import parse_line
 from npu_graph.logs.replays import Replays
+from npu_graph.logs.second_codes import Seconds
 from npu_graph.logs.segment import Segment
 from npu_graph.logs.signatures import find_event
 from npu_graph.logs.stamps import Clock
@@ -22,6 +24,8 @@ _MICRO = (15, 21)
 # When a graph was replayed that never was; a longer gap than any between two stamps says so.
 _NEVER, _SINCE_EVER = -(1 << 62), 1 << 61
 NO_REPLAY, TO_READ = 0, -1
+# Where a line's microseconds are those since 1970.
+_NO_SECONDS = ((sys.maxsize, 0),)
 # Gaps wait until there are this many, so that those of one graph are added in one go.
 _WAITING_MOST = 1 << 16
 _MAX_CACHED = 1 << 16
@@ -42,7 +46,7 @@ class ReplayLines:
         self._clock = clock
         self._offset = offset
         self._since, self._until = since, until
-        self._second = _Seconds(clock).__getitem__
+        self._second = _SecondTable(clock).__getitem__
         self._second_text = itemgetter(slice(offset, offset + _SECOND_SIZE))
         self._micro_text = itemgetter(slice(offset + _MICRO[0], offset + _MICRO[1]))
         self._tail_text = itemgetter(slice(offset + GLOG_FROM, None))
@@ -58,10 +62,13 @@ class ReplayLines:
         self._gaps = [array("f")]
         self._appends: list[Callable[[float], None]] = [self._gaps[0].append]
         self._waiting = 0
+        self._seconds: Seconds | None = None
+        self._block_seconds: Seconds = ()
         self._start_block()
 
     def _start_block(self) -> None:
-        # The replays of a block in the order of its lines: number of the graph, microseconds, index of the line.
+        # The replays of a block in the order of its lines: number of the graph, microseconds (in the block's seconds),
+        # index of the line.
         self._block: tuple[list[int], list[int], list[int]] = ([], [], [])
         self._odd: list[tuple[int, int, int]] = []  # (index, number, us) of replays whose lines are of no usual form
         self._captures: list[tuple[int, int]] = []  # (index, number)
@@ -74,6 +81,10 @@ class ReplayLines:
         """Begin a block whose first line has this number."""
         self._base = base
 
+    def begin_times(self, seconds: Seconds | None) -> None:
+        """Take the seconds of the block's lines; None where they are not in order, and each line's is looked up."""
+        self._seconds = seconds
+
     def take(self, lines: list[bytes], numbers: list[int], where: list[int]) -> None:
         """Take the block's replays, in the order of their lines.
 
@@ -84,8 +95,10 @@ class ReplayLines:
         """
         times = self._read_times(lines)
         if times is None or self._since is not None or self._until is not None:
-            numbers, times, where = self._read_one_by_one(lines, numbers, where)
-        self._block = (numbers, times, where)
+            numbers, us, where = self._read_one_by_one(lines, numbers, where)
+            times = us, _NO_SECONDS
+        self._block = (numbers, times[0], where)
+        self._block_seconds = times[1]
 
     def add(self, graph: Graph, line: int, us: int | None) -> None:
         """Add one replay of the block whose line was read for itself."""
@@ -105,21 +118,37 @@ class ReplayLines:
 
     def end_block(self) -> None:
         """Count the replays of the block."""
-        numbers, times, where = self._block
-        if self._odd:
-            rows = sorted([*zip(where, numbers, times), *self._odd])
-            where, numbers, times = (list(column) for column in zip(*rows))
+        numbers, micros, where = self._block
         done = 0
-        for index, number in self._captures:
-            at = bisect_left(where, index)
-            self._count(numbers[done:at], times[done:at], where[done:at])
-            self._start_over(number)
-            done = at
-        self._count(numbers[done:], times[done:], where[done:])
+        if self._odd or self._captures:
+            numbers, times, where = self._in_order()
+            for index, number in self._captures:
+                at = bisect_left(where, index)
+                self._count(numbers[done:at], 0, times[done:at], where[done:at])
+                self._start_over(number)
+                done = at
+            self._count(numbers[done:], 0, times[done:], where[done:])
+        else:
+            for end, second in self._block_seconds:
+                at = bisect_left(where, end)
+                self._count(numbers[done:at], second, micros[done:at], where[done:at])
+                done = at
         self._waiting += len(numbers)
         if self._waiting > _WAITING_MOST:
             self.commit()
         self._start_block()
+
+    def _in_order(self) -> tuple[list[int], list[int], list[int]]:
+        """Return numbers, times and indexes of the block's replays with those whose lines are of no usual form."""
+        numbers, micros, where = self._block
+        times: list[int] = []
+        for end, second in self._block_seconds:
+            at = bisect_left(where, end)
+            times += map(second.__add__, micros[len(times) : at])
+        if self._odd:
+            rows = sorted([*zip(where, numbers, times), *self._odd])
+            where, numbers, times = (list(column) for column in zip(*rows))
+        return numbers, times, where
 
     def commit(self) -> None:
         """Add all gaps to their graphs' replays."""
@@ -135,10 +164,11 @@ class ReplayLines:
             if last != _NEVER:
                 replays.last = last
 
-    def _count(self, numbers: list[int], times: list[int], where: list[int]) -> None:
+    def _count(self, numbers: list[int], second: int, micros: list[int], where: list[int]) -> None:
         # A loop of few steps: quicker than sorting the replays by graph with C functions and reading them again.
         last, floors, appends = self._last, self._floors, self._appends
-        for number, us, index in zip(numbers, times, where):
+        for number, micro, index in zip(numbers, micros, where):
+            us = second + micro
             gap = us - last[number]
             last[number] = us
             if 0 <= gap <= floors[number]:
@@ -174,11 +204,13 @@ class ReplayLines:
         self._last[number] = _NEVER
         self._floors[number] = -1
 
-    def _read_times(self, lines: list[bytes]) -> list[int] | None:
+    def _read_times(self, lines: list[bytes]) -> tuple[list[int], Seconds] | None:
+        """Return microseconds and what is to be added to them, None where a stamp is none."""
         try:
-            return list(
-                map(add, map(self._second, map(self._second_text, lines)), map(int, map(self._micro_text, lines)))
-            )
+            micros = list(map(int, map(self._micro_text, lines)))
+            if self._seconds is not None:
+                return micros, self._seconds
+            return list(map(add, map(self._second, map(self._second_text, lines)), micros)), _NO_SECONDS
         except ValueError:
             return None
 
@@ -220,7 +252,7 @@ class ReplayLines:
         return number
 
 
-class _Seconds(Dict[bytes, int]):
+class _SecondTable(Dict[bytes, int]):
     """`V1203 11:20:42` to microseconds, computed once a second."""
 
     def __init__(self, clock: Clock) -> None:

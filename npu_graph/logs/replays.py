@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from itertools import accumulate
 from typing import Any, Iterable, Mapping, Sequence
@@ -110,7 +110,8 @@ class Replays:
 
     def keep_longest(self, gap: int, line: int, us: int) -> int:
         """Keep a gap, with the line and time of the later replay, among the longest; returns the new `floor`."""
-        self._keep([(-gap, line, us)])
+        insort(self.longest, (-gap, line, us))
+        del self.longest[KEPT_GAPS:]
         return self.floor
 
     @property

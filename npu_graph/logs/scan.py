@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from bisect import bisect_right
 from functools import lru_cache
-from itertools import accumulate, compress
+from itertools import accumulate, chain, compress, repeat
 from operator import itemgetter
 from typing import Callable, Iterable, Sequence
 
@@ -18,6 +18,7 @@ from npu_graph.logs.literals import count_in_plain, present_in_plain, present_li
 from npu_graph.logs.plog_errors import MARK, PlogErrors
 from npu_graph.logs.processes import line_process
 from npu_graph.logs.replay_lines import TO_READ, ReplayLines
+from npu_graph.logs.second_codes import FIRST_SECOND, SecondCodes
 from npu_graph.logs.segment import MAX_CLUSTERS, Segment
 from npu_graph.logs.service_lines import SGLANG_KEY, VLLM_KEY, ServiceLines
 from npu_graph.logs.signatures import HUBS
@@ -28,11 +29,13 @@ _PREFIX = compile_on_use(
     rb"(?:[A-Za-z0-9][\w.-]{0,60} {0,30}\| ?|\[(?:pod|container)/[\w./-]{1,200}\] "
     rb"|\[(?:rank|default|stdout|stderr) ?\d{1,5}\]:? ?(?!\[W))?"
 )
-# Where so large a share (1/8) of the lines is searched, it is asked first whether the block holds a literal at all:
+# Where so large a share (1/16) of the lines is searched, it is asked first whether the block holds a literal at all:
 # that is quicker than joining the lines.
-_LARGE_SHARE = 8
+_LARGE_SHARE = 16
 # Fewer than one line in so many is few.
 _FEW = 16
+# How many lines are remembered that say nothing, and how long they may be.
+_QUIET_MOST, _QUIET_LENGTH = 2048, 300
 # Lines in a block, unless they are very short.
 _LINES_MOST = 8192
 
@@ -43,8 +46,8 @@ def _mask(*codes: int) -> bytes:
     return bytes(1 if code in codes else 0 for code in range(256))
 
 
-_GLOG_LEVELS = ((dispatch.GLOG_DEBUG, "DEBUG"), (dispatch.GLOG_INFO, "INFO"), (dispatch.GLOG_WARNING, "WARNING"))
-_GLOG = frozenset(code for code, _ in _GLOG_LEVELS)
+_GLOG_LEVELS = {dispatch.GLOG_DEBUG: "DEBUG", dispatch.GLOG_INFO: "INFO", dispatch.GLOG_WARNING: "WARNING"}
+_IS_GLOG = bytes(1 if code in dispatch.GLOG or code >= FIRST_SECOND else 0 for code in range(256))
 
 
 class Scanner:
@@ -62,8 +65,9 @@ class Scanner:
         self._is_stripped = layout.stripped
         self._entries, self._services = Entries(), Entries()
         o = self._o = 0 if layout.stripped else layout.offset
-        table = PlogTable(self._entries) if layout.long_heads else HeadTable(self._entries)
-        self._head_code = table.__getitem__
+        self._seconds = SecondCodes(clock)
+        self._table = (PlogTable if layout.long_heads else HeadTable)(self._entries, self._seconds)
+        self._head_code = self._table.__getitem__
         self._head = itemgetter(slice(o, o + (dispatch.LONG_HEAD if layout.long_heads else dispatch.SHORT_HEAD)))
         self._glog_code = GlogTable(self._entries).__getitem__
         self._glog_head = itemgetter(slice(o + dispatch.GLOG_FROM, o + dispatch.GLOG_TO))
@@ -80,6 +84,7 @@ class Scanner:
             )
             for code, key in ((dispatch.SERVICE, VLLM_KEY), (dispatch.SGLANG, SGLANG_KEY))
         )
+        self._quiet: set[bytes] = set()  # lines that hold no literal
         # Of 0, 1, 2 ...: a list, as taking numbers from it costs half of making them.
         self._indexes: Sequence[int] = list(range(_LINES_MOST))
 
@@ -101,6 +106,7 @@ class Scanner:
         is_plain = not any(b"\0" in text for text in texts)
         self._present = present_in_plain if is_plain else present_literals
         self._count = count_in_plain if is_plain else bytes.count
+        self._table.begin_block()
         codes = bytes(map(self._head_code, map(self._head, lines)))
         self._replays.begin_block(self._base)
         self._telling.begin(raw, lines, codes, self._base)
@@ -110,7 +116,12 @@ class Scanner:
         hits: set[int] = set()
         counted = self._plog(codes, present, hits)
         residue: list[int] = []
-        if present & _GLOG:
+        seconds = self._seconds.present(codes)
+        undated = present & dispatch.GLOG
+        if seconds or undated:
+            for code, level in [*seconds, *((code, code) for code in undated)]:
+                self.segment.count_level(_GLOG_LEVELS[level], codes.count(code))
+            self._replays.begin_times(self._seconds.in_order(codes, seconds) if not undated else None)
             self._glog(codes, hits, residue)
         for code, service, key in self._service_formats:
             if code in present:
@@ -121,12 +132,15 @@ class Scanner:
             residue += self._marked(codes.translate(_mask(dispatch.UNKNOWN, dispatch.SLOW)))
         if residue:
             self._search_residue(residue, hits)
-        marks = sum(self._count(text, MARK) for text in texts) - sum(text.count(MARK) for text in surplus)
+        # One by one only where there are few: those that were counted are known to be there.
+        count = self._count if counted * _FEW < len(lines) else bytes.count
+        marks = sum(count(text, MARK) for text in texts) - sum(text.count(MARK) for text in surplus)
         if marks > counted:
             self._add_hidden_errors(hits, marks - counted)
         self._telling.read(sorted(hits))
         self._replays.end_block()
         self._telling.end()
+        self._raw, self._lines, self._texts = [], [], ()
 
     def _marked(self, mask: bytes) -> list[int]:
         """Return the positions of the ones; few are found one by one, as many are quicker taken from all numbers."""
@@ -145,6 +159,12 @@ class Scanner:
         if len(where) * 2 > len(mask):
             return where, list(compress(self._lines, mask))
         return where, list(map(self._lines.__getitem__, where))
+
+    def _few(self, lines: Sequence[bytes], mask: bytes) -> Iterable[bytes]:
+        """Return the lines at the ones, which are few as a rule."""
+        if mask.count(1) * _FEW > len(mask):
+            return compress(lines, mask)
+        return map(lines.__getitem__, self._marked(mask))
 
     def _add_hidden_errors(self, hits: set[int], marks: int) -> None:
         """Be sure that no error hides in a line that its head called noise: the hits should hold all error marks."""
@@ -175,29 +195,28 @@ class Scanner:
         self, lines: Sequence[bytes], where: Sequence[int], codes: bytes, counts: dict[int, int], hits: set[int]
     ) -> None:
         """Search the lines of entries that matter only with one of their literals; `counts` are those of the codes."""
-        wanted: dict[tuple[bytes, ...], list[int]] = {}
+        checked = self._entries.checked
+        large: list[tuple[bytes, ...]] = []
         small: list[tuple[bytes, ...]] = []
-        for literals, searched in self._entries.checked.items():
-            number = sum(counts.get(code, 0) for code in searched)
-            if number * _LARGE_SHARE > len(self._lines):
-                found = {item for text in self._texts for item in self._present(text, literals)}
-                if found:
-                    wanted[tuple(found)] = searched
-            elif number:
-                small.append(literals)
+        for literals, searched in checked.items():
+            number = sum(map(counts.get, searched, repeat(0)))
+            if number:
+                (large if number * _LARGE_SHARE > len(self._lines) else small).append(literals)
+        there: set[bytes] = set()
+        if large:
+            wanted = set().union(*large)
+            there.update(chain.from_iterable(self._present(text, wanted) for text in self._texts))
         if small:  # all of them in one go; that one is there is rare
-            checked = self._entries.checked
             mask = codes.translate(_mask(*(code for literals in small for code in checked[literals])))
-            there = set(self._present(b"".join(compress(lines, mask)), set().union(*small)))
-            wanted.update((literals, checked[literals]) for literals in small if not there.isdisjoint(literals))
-        for literals, searched in wanted.items():
-            self._search(lines, where, codes.translate(_mask(*searched)), literals, hits)
+            there.update(self._present(b"".join(self._few(lines, mask)), set().union(*small)))
+        for literals in (*large, *small) if there else ():
+            found = there.intersection(literals)
+            if found:
+                self._search(lines, where, codes.translate(_mask(*checked[literals])), found, hits)
 
     def _glog(self, codes: bytes, hits: set[int], residue: list[int]) -> None:
         """Sort lines of torch_npu by process and file; take the replays, search others, leave out the rest."""
-        where, lines = self._chosen(codes.translate(_mask(*_GLOG)))
-        for code, level in _GLOG_LEVELS:
-            self.segment.count_level(level, codes.count(code))
+        where, lines = self._chosen(codes.translate(_IS_GLOG))
         kinds = bytes(map(self._glog_code, map(self._glog_head, lines)))
         entries = self._entries
         present = entries.present(kinds)
@@ -262,12 +281,23 @@ class Scanner:
                 at = text.find(literal, ends[row])
 
     def _search_residue(self, residue: list[int], hits: set[int]) -> None:
+        """Search lines whose head tells nothing; those that say nothing, or what was read before, often come again."""
+        quiet = self._quiet
+        residue = [index for index in residue if self._lines[index] not in quiet]
+        long_lines = sum(1 for index in residue if len(self._lines[index]) > MAX_TEXT)
+        repeated = {index for index in residue if self._telling.is_repeated(self._raw[index])}
+        hits |= repeated
+        residue = [index for index in residue if index not in repeated] if repeated else residue
         lines = [self._lines[index] for index in residue]
-        long_lines = sum(1 for length in map(len, lines) if length > MAX_TEXT)
         if long_lines:
             self.segment.count("long_lines", long_lines)
             lines = [line if len(line) <= MAX_TEXT else line[:MAX_TEXT] + b"\n" for line in lines]
-        self._search(lines, residue, b"\1" * len(lines), HUBS, hits)
+        found: set[int] = set()
+        self._search(lines, residue, b"\1" * len(lines), HUBS, found)
+        hits |= found
+        if len(quiet) > _QUIET_MOST:
+            quiet.clear()
+        quiet.update(line for index, line in zip(residue, lines) if len(line) <= _QUIET_LENGTH and index not in found)
 
     # -- end -----------------------------------------------------------------------------------------------------
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 import time
-from typing import NamedTuple
 
 from npu_graph.expressions import compile_on_use
+from npu_graph.light_tuples import NamedTuple
+from npu_graph.logs.calendar_days import date_of, days_before
 
 SECOND = 1_000_000
 DAY = 86400 * SECOND
@@ -15,7 +15,6 @@ DAY = 86400 * SECOND
 _YEAR_SLACK = 2 * DAY
 # A dated line in the file says which year it is for the days after it, up to nearly a year (less the slack above).
 _DATED_REACH = 350 * DAY
-_EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 _DATED = compile_on_use(
     rb"(20\d\d)-(\d\d)-(\d\d)[-T ](\d\d):(\d\d):(\d\d)(?:[.,:](\d{1,3})(?:\.(\d{3})|(\d{1,6}))?)? ?(Z|[+-]\d\d:?\d\d)?"
@@ -58,7 +57,7 @@ class Clock:
         known = self._days.get((month, day))
         if known is not None:
             return known
-        year = datetime.datetime.fromtimestamp(self.reference / SECOND, datetime.timezone.utc).year
+        year = date_of(self.reference // DAY)[0]
         for candidate in range(year + 1, year - 9, -1):  # nine years reach a 29 February
             start = _day_start(candidate, month, day)
             if start is not None and start <= self.reference + _YEAR_SLACK:
@@ -141,11 +140,11 @@ def show(us: int | None, resolution: int = 1) -> str:
     if us is None:
         return "-"
     seconds, micro = divmod(us, SECOND)
-    try:
-        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
-    except OverflowError:
+    days, seconds = divmod(seconds, 86400)
+    year, month, day = date_of(days)
+    if not 1 <= year <= 9999:
         return "-"
-    shown = f"{moment:%Y-%m-%d %H:%M:%S}"
+    shown = f"{year:04d}-{month:02d}-{day:02d} {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return shown if resolution >= SECOND and not micro else f"{shown}.{micro:06d}"
 
 
@@ -156,15 +155,12 @@ def local_now() -> int:
 
 def local_time(seconds: float) -> int:
     """Return a file time as naive local microseconds."""
-    zone = datetime.datetime.fromtimestamp(seconds).astimezone().utcoffset() or datetime.timedelta()
-    return int((seconds + zone.total_seconds()) * SECOND)
+    return int((seconds + time.localtime(seconds).tm_gmtoff) * SECOND)
 
 
 def _day_start(year: int, month: int, day: int) -> int | None:
-    try:
-        return (datetime.date(year, month, day).toordinal() - _EPOCH) * DAY
-    except ValueError:
-        return None
+    days = days_before(year, month, day)
+    return days * DAY if days is not None else None
 
 
 def _time_of_day(hour: bytes, minute: bytes, second: bytes) -> int:

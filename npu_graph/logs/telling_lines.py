@@ -107,6 +107,10 @@ class TellingLines:
                 self._segment.count("glued_records")
                 self._record(index, parse_line(line.text[start:end], self._clock), is_glued=True)
 
+    def is_repeated(self, raw: bytes) -> bool:
+        """Say whether such a line was met before as an error, and is only counted when it is read."""
+        return _without_stamp(raw) in self._repeats
+
     def end(self) -> None:
         """Count what was met again in the block, and note its times."""
         self._count_repeats()
@@ -120,6 +124,8 @@ class TellingLines:
         if len(segment.events) > MAX_EVENTS:
             segment.dropped_events += len(segment.events) - MAX_EVENTS
             del segment.events[MAX_EVENTS:]
+        self._raw, self._lines, self._codes = [], [], b""
+        self._times.begin([], b"", None)
 
     # -- one line ----------------------------------------------------------------------------------------------
 

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import pickle
 import random
 import statistics
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from npu_graph import bundle, light_tuples, patterns
 from npu_graph.codes import CodeBook
-from npu_graph.logs import averages, context, engine, inputs, segment
+from npu_graph.logs import averages, context, dispatch, engine, inputs, plog_errors, scan, second_codes, segment
+from npu_graph.logs.calendar_days import date_of, days_before
 from npu_graph.logs.context import read_around
+from npu_graph.logs.errors import error_key
 from npu_graph.logs.inputs import Reader, Source, find_sources
+from npu_graph.logs.layout import calibrate
 from npu_graph.logs.lines import parse_line, read_stamp
-from npu_graph.logs.literals import count_in_plain, present_in_plain
-from npu_graph.logs.plog_errors import MARK
+from npu_graph.logs.literals import count_in_plain, present_in_plain, rare_end
+from npu_graph.logs.plog_errors import MARK, PlogErrors
 from npu_graph.logs.record import analyse
 from npu_graph.logs.replays import Replays
-from npu_graph.logs.segment import joined
-from npu_graph.logs.stamps import Clock
+from npu_graph.logs.scan import Scanner
+from npu_graph.logs.second_codes import SecondCodes
+from npu_graph.logs.segment import Segment, joined
+from npu_graph.logs.signatures import HUBS
+from npu_graph.logs.stamps import DAY, Clock, show
+from npu_graph.logs.telling_lines import TellingLines
 from tests.logs.log_lines import capture, glog, plog, pta, record_of, record_of_paths, replay, vllm
 
 CLOCK = Clock(1_800_000_000_000_000, "test")
@@ -34,6 +45,14 @@ literal = st.binary(min_size=1, max_size=3).map(lambda text: text.replace(b"\0",
 def test_in_a_text_without_nul_a_literal_is_found_and_counted(text, items):
     assert present_in_plain(text, items) == [item for item in items if item in text]
     assert [count_in_plain(text, item) for item in items] == [text.count(item) for item in items]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(HUBS), st.sampled_from(HUBS), plain, st.integers(0, 30))
+def test_a_literal_is_found_by_its_rare_end_and_not_taken_for_another_with_that_end(item, other, text, cut):
+    assert item.endswith(rare_end(item)) and rare_end(item)
+    for made in (text + item + text, text + rare_end(item), text + other[cut:] + text):
+        assert present_in_plain(made, (item, other)) == [each for each in (item, other) if each in made]
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 99, 100, 101, 5000])
@@ -209,6 +228,32 @@ def test_a_failure_at_the_end_of_a_file_is_shown_without_counting_its_lines_agai
     assert sought[0] > path.stat().st_size - 6_000_000 > 0
 
 
+@settings(max_examples=300, deadline=None)
+@given(st.dates(), st.integers(0, 86_400_000_000 - 1))
+def test_days_are_those_of_the_datetime_module(date, micro):
+    days = days_before(date.year, date.month, date.day)
+    assert days == (date - datetime.date(1970, 1, 1)).days
+    assert date_of(days) == (date.year, date.month, date.day)
+    moment = datetime.datetime.combine(date, datetime.time()) + datetime.timedelta(microseconds=micro)
+    assert show(days * DAY + micro) == f"{date.year:04d}-{moment:%m-%d %H:%M:%S.%f}"
+
+
+@pytest.mark.parametrize("year", [0, 1, 1900, 2000, 2023, 2024, 9999, 10000])
+def test_a_date_that_is_none_has_no_days(year):
+    for month in range(14):
+        for day in range(33):
+            try:
+                wanted = datetime.date(year, month, day).toordinal() - datetime.date(1970, 1, 1).toordinal()
+            except ValueError:
+                wanted = None
+            assert days_before(year, month, day) == wanted, (month, day)
+
+
+def test_a_time_of_no_year_of_four_digits_is_not_shown():
+    assert show(253_402_300_800_000_000) == show(-62_135_596_800_000_001) == "-"
+    assert show(253_402_300_799_999_999) == "9999-12-31 23:59:59.999999"
+
+
 @given(st.lists(st.integers(-50, 50), min_size=1))
 def test_the_median_is_that_of_the_statistics_module(numbers):
     assert averages.median(numbers) == statistics.median(numbers)
@@ -230,3 +275,219 @@ def test_each_knowledge_file_is_read_once_for_a_report(monkeypatch):
     assert record["diagnosis"] is not None
     assert sorted(read) == ["codes", "patterns"]
     json.dumps(record)
+
+
+PLACES = [
+    "[a.cc:12]7 f: failed, id=3",
+    "[a.cc:12]8 f: failed, id=4",
+    "[b.cc:9]7 g: failed",
+    "[c.cc:1]",
+    "no place at all",
+]
+
+
+def error_lines(draws: list[tuple[int, int, int, int]]) -> list[bytes]:
+    """Lines of plog errors: of several processes and places, some torn, glued or without a place."""
+    lines = []
+    for number, (place, pid, module, fault) in enumerate(draws):
+        line = plog(number, PLACES[place], "ERROR", ("RUNTIME", "GE")[module], 4242 + pid)
+        line += {7: " [ERROR] RUNTIME(1,python3):x", 8: " [rank3]: RuntimeError: x"}.get(fault, "")
+        lines.append((line[:40] if fault == 9 else line).encode() + b"\n")
+    return lines
+
+
+def counted(errors: PlogErrors, lines: list[bytes]) -> tuple[list[int], object]:
+    for line in (plog(0, place, "ERROR", module, 4242) for place in PLACES[:3] for module in ("RUNTIME", "GE")):
+        parsed = parse_line(line.encode(), CLOCK)
+        errors.remember(line.encode(), parsed.module, parsed.pid, error_key(parsed))
+    unknown = [
+        at
+        for start in range(0, len(lines), 20)
+        for at in errors.count(lines[start : start + 20], range(start, start + 20), 1)
+    ]
+    segment = Segment()
+    errors.flush(segment, CLOCK)
+    return sorted(unknown), (segment.errors, segment.processes["4242"].to_record() if segment.processes else None)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1), st.integers(0, 1), st.integers(0, 9)), max_size=60))
+@pytest.mark.parametrize("most", [1, 255])
+def test_errors_counted_together_are_those_counted_one_by_one(most, draws):
+    lines = error_lines(draws)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(plog_errors, "_LAST", most)
+        together = counted(PlogErrors(0, False, 100), lines)
+        patched.setattr(PlogErrors, "_codes", lambda *_: None)
+        assert together == counted(PlogErrors(0, False, 100), lines)
+
+
+def with_times(seconds: list[float]) -> list[str]:
+    """Lines of torch_npu at these times, every other a replay, in the order given."""
+    return [
+        *capture(0, 1),
+        *(
+            replay(at) if number % 2 else glog(at, "x", file="NPUCachingAllocator.cpp:1")
+            for number, at in enumerate(seconds)
+        ),
+    ]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.integers(-3, 300), max_size=120).map(
+        lambda steps: [2 + sum(steps[:at]) / 100 for at in range(len(steps))]
+    ),
+    st.sampled_from([1, 70, 500, 1 << 19]),
+    st.sampled_from([second_codes.FIRST_SECOND, second_codes.FIRST_SECOND + 40, second_codes.LAST_SECOND]),
+)
+def test_seconds_told_by_the_heads_of_lines_are_those_of_their_stamps(tmp_path_factory, seconds, block, last):
+    path = tmp_path_factory.mktemp("seconds") / "x.log"
+    path.write_text("\n".join(with_times(seconds)) + "\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(inputs, "BLOCK", block)
+        patched.setattr(second_codes, "LAST_SECOND", last)
+        record = record_of_paths([str(path)])
+        patched.setattr(SecondCodes, "code", lambda self, head, level: level)  # no second has a code
+        assert record == record_of_paths([str(path)])
+    assert record["replays"]["count"] == len(seconds) // 2
+    assert record["levels"] == {"DEBUG": len(with_times(seconds))}
+
+
+def test_a_replay_whose_stamp_is_no_time_is_counted_and_has_none():
+    lines = [*capture(0, 1), *(replay(2 + number / 1000) for number in range(9))]
+    lines.insert(5, replay(3).replace("V0305 ", "V0231 "))
+    replays = record_of(lines)["replays"]
+    assert replays["count"] == 10
+    assert replays["graphs"][0]["last_us"] - replays["graphs"][0]["first_us"] == 8000
+
+
+def test_more_seconds_than_codes_are_read_from_the_lines():
+    codes = SecondCodes(CLOCK)
+    heads = [f"V0305 08:{at // 60:02}:{at % 60:02}".encode() for at in range(200)]
+    given_codes = [codes.code(head, dispatch.GLOG_DEBUG) for head in heads]
+    number = second_codes.LAST_SECOND - second_codes.FIRST_SECOND + 1
+    assert given_codes == [*range(second_codes.FIRST_SECOND, 256), *[dispatch.GLOG_DEBUG] * (200 - number)]
+    assert codes.is_short
+    assert codes.start_over() == heads[:number]
+    assert not codes.is_short
+    assert codes.code(b"V0230 08:00:00", dispatch.GLOG_INFO) == dispatch.GLOG_INFO  # no such day
+    first, second = (codes.code(head, dispatch.GLOG_INFO) for head in heads[:2])
+    block = bytes([first, 0, first, second, 20, second])
+    present = codes.present(block)
+    assert present == [(first, dispatch.GLOG_INFO), (second, dispatch.GLOG_INFO)]
+    in_order = codes.in_order(block, present)
+    assert in_order is not None
+    assert [end for end, _ in in_order] == [3, 6]
+    assert in_order[1][1] - in_order[0][1] == 1_000_000
+    assert codes.in_order(block + bytes([first]), present) is None
+
+
+AGAIN = [
+    "Traceback (most recent call last):",
+    "    graph.replay()",
+    "RuntimeError: replay failed, error code is 507015",
+    "RuntimeError: replay failed, error code is 507015" + " x" * 4000,
+    pta(9),
+    "Killed",
+    "error log can be ignored",
+    "all is well",
+    "x" * 5000,
+    "[rank1]: all is well",
+    plog(1, "[a.cc:1]7 on"),
+]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(0, len(AGAIN) - 1), max_size=80), st.integers(1, 30), st.sampled_from(["", "vllm-1  | "]))
+def test_lines_that_come_again_say_what_they_said_first(draws, per_block, prefix):
+    lines = [(prefix + AGAIN[draw] + "\n").encode() for draw in draws] + [plog(2, "[a.cc:1]7 end").encode() + b"\n"]
+
+    def segment_of() -> object:
+        source = Source("made.log", sum(map(len, lines)), 0.0, False)
+        scanner = Scanner(calibrate(b"".join(lines), source))
+        for start in range(0, len(lines), per_block):
+            scanner.feed(b"".join(lines[start : start + per_block]))
+        return scanner.finish(source.size).to_record()
+
+    remembered = segment_of()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(scan, "_QUIET_LENGTH", -1)
+        patched.setattr(TellingLines, "is_repeated", lambda *_: False)
+        assert remembered == segment_of()
+
+
+KNOWN_PATTERNS = (bundle.SEED_KNOWLEDGE / patterns.PATTERN_FILE).read_text(encoding="utf-8").split("\n")
+FAULTS = [
+    "```",
+    "- X: y",
+    "- Cause",
+    "- Cause:",
+    "-  Cause: a",
+    "- Cause (zh):x",
+    "- Fix now : x",
+    "text",
+    "## a",
+    "- Stage: q\x0b",
+]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, len(KNOWN_PATTERNS) - 100),
+    st.lists(st.tuples(st.integers(0, 99), st.sampled_from(FAULTS)), max_size=9),
+)
+def test_fields_told_by_their_names_are_those_that_the_expression_finds(start, faults):
+    lines = KNOWN_PATTERNS[start : start + 100]
+    for at, fault in faults:
+        lines.insert(at, fault)
+    told = patterns.parse_patterns("\n".join(lines), "x.md")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(patterns, "_KNOWN_FIELDS", frozenset())
+        assert told == patterns.parse_patterns("\n".join(lines), "x.md")
+
+
+BODY = """
+class Made(NamedTuple):
+    "What it is."
+
+    one: int
+    two: str | None = None
+    three: tuple[int, ...] = ()
+
+    @property
+    def sum(self):
+        return self.one + len(self.three)
+
+    @classmethod
+    def of(cls, number):
+        return cls(number)
+"""
+
+
+def test_a_light_tuple_is_what_a_named_tuple_of_typing_is():
+    made = []
+    for base in (light_tuples.NamedTuple, NamedTuple):
+        names = {"NamedTuple": base, "__name__": "tests.made"}
+        exec(compile("from __future__ import annotations\n" + BODY, "made.py", "exec"), names)
+        made.append(names["Made"])
+    light, full = made
+    for name in (
+        "__name__",
+        "__qualname__",
+        "__module__",
+        "__doc__",
+        "__slots__",
+        "_fields",
+        "_field_defaults",
+        "__bases__",
+    ):
+        assert getattr(light, name) == getattr(full, name), name
+    assert list(light.__annotations__) == list(full.__annotations__)
+    assert light.of(3) == full.of(3) == (3, None, ())
+    assert light(1, three=(4, 5)).sum == full(1, three=(4, 5)).sum == 3
+    assert repr(light(1)._replace(two="x")) == repr(full(1)._replace(two="x"))
+    with pytest.raises(TypeError):
+        light()
+    event = segment.Event(1, None, 0, False, "7", "begin", "", None, "")
+    assert pickle.loads(pickle.dumps(event)) == event
