@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from pathlib import Path
-from typing import Iterable, Sequence
+from typing import Iterable, NamedTuple, Sequence
 
 from npu_graph.expressions import compile_on_use
-from npu_graph.light_tuples import NamedTuple
 from npu_graph.regex_safety import needed_literals, regex_problem
 
 PATTERN_FILE = "known-patterns.md"

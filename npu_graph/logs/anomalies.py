@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, NamedTuple, Sequence
 
-from npu_graph.light_tuples import NamedTuple
 from npu_graph.logs.averages import median
 from npu_graph.logs.replays import Distribution
 from npu_graph.logs.segment import Process

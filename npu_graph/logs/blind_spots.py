@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from npu_graph.light_tuples import NamedTuple
 from npu_graph.logs.partial import Partial
 from npu_graph.logs.timeline import Timeline
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
 from npu_graph.expressions import compile_on_use
-from npu_graph.light_tuples import NamedTuple
 
 # Lines between two parts of a block: a message of several lines, or other ranks that write to the same stream.
 _GAP = 40

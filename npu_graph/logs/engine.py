@@ -6,9 +6,8 @@ import os
 import signal
 import zlib
 from bisect import bisect_left
-from typing import Callable, Iterator, Sequence
+from typing import Callable, Iterator, NamedTuple, Sequence
 
-from npu_graph.light_tuples import NamedTuple
 from npu_graph.logs.inputs import Found, Reader, Source
 from npu_graph.logs.layout import calibrate
 from npu_graph.logs.partial import Partial, SourceInfo

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import AbstractSet, Any, Mapping, Sequence
+from typing import AbstractSet, Any, Mapping, NamedTuple, Sequence
 
 from npu_graph.expressions import compile_on_use
-from npu_graph.light_tuples import NamedTuple
 from npu_graph.logs.averages import median
 from npu_graph.logs.blocks import Part, find_heads, is_wrapper
 from npu_graph.logs.echoes import echo_of, named_rank

@@ -10,10 +10,9 @@ import stat
 import sys
 import zlib
 from pathlib import Path
-from typing import BinaryIO, Iterator, Sequence
+from typing import BinaryIO, Iterator, NamedTuple, Sequence
 
 from npu_graph.expressions import compile_on_use
-from npu_graph.light_tuples import NamedTuple
 
 # Blocks of this size keep one block's lines in the processor's cache: 4 MiB blocks run at less than half the speed.
 BLOCK = 1 << 19

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from npu_graph.expressions import compile_on_use
-from npu_graph.light_tuples import NamedTuple
 from npu_graph.logs import stamps
 from npu_graph.logs.inputs import Source
 from npu_graph.logs.lines import parse_line

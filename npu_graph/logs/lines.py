@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from npu_graph.expressions import compile_on_use
-from npu_graph.light_tuples import NamedTuple
 from npu_graph.logs.stamps import Clock, Stamp
 
 # Longer lines are cut before any expression sees them: a whole JSON document on one line is no reason to be slow.

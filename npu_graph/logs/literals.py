@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable
-
-from npu_graph.light_tuples import NamedTuple
+from typing import Any, Callable, Dict, Iterable, NamedTuple
 
 _SAMPLES = (
     (b"abcde", b"cd", True),

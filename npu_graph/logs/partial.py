@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any, Iterable, NamedTuple
 
-from npu_graph.light_tuples import NamedTuple
 from npu_graph.logs.segment import Segment, joined
 
 SCHEMA = "npu-graph/log-partial/1"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any, Iterable
+from typing import Any, Iterable, NamedTuple
 
-from npu_graph.light_tuples import NamedTuple
 from npu_graph.logs.lines import LogLine
 from npu_graph.logs.replays import Replays
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
-from npu_graph.light_tuples import NamedTuple
 from npu_graph.logs.inputs import Source
 from npu_graph.logs.layout import calibrate
 from npu_graph.logs.partial import Partial, SourceInfo

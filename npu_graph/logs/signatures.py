@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from npu_graph.expressions import compile_on_use
-from npu_graph.light_tuples import NamedTuple
 
 
 class Signature(NamedTuple):

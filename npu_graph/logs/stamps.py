@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import time
+from typing import NamedTuple
 
 from npu_graph.expressions import compile_on_use
-from npu_graph.light_tuples import NamedTuple
 from npu_graph.logs.calendar_days import date_of, days_before
 
 SECOND = 1_000_000

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import Any, Iterable, NamedTuple
 
-from npu_graph.light_tuples import NamedTuple
 from npu_graph.logs.partial import Partial, SourceInfo
 from npu_graph.logs.processes import process_id
 from npu_graph.logs.replays import Replays

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import datetime
 import json
-import pickle
 import random
 import statistics
-from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from npu_graph import bundle, light_tuples, patterns
+from npu_graph import bundle, patterns
 from npu_graph.codes import CodeBook
 from npu_graph.logs import averages, context, dispatch, engine, inputs, plog_errors, scan, second_codes, segment
 from npu_graph.logs.calendar_days import date_of, days_before
@@ -445,49 +443,3 @@ def test_fields_told_by_their_names_are_those_that_the_expression_finds(start, f
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(patterns, "_KNOWN_FIELDS", frozenset())
         assert told == patterns.parse_patterns("\n".join(lines), "x.md")
-
-
-BODY = """
-class Made(NamedTuple):
-    "What it is."
-
-    one: int
-    two: str | None = None
-    three: tuple[int, ...] = ()
-
-    @property
-    def sum(self):
-        return self.one + len(self.three)
-
-    @classmethod
-    def of(cls, number):
-        return cls(number)
-"""
-
-
-def test_a_light_tuple_is_what_a_named_tuple_of_typing_is():
-    made = []
-    for base in (light_tuples.NamedTuple, NamedTuple):
-        names = {"NamedTuple": base, "__name__": "tests.made"}
-        exec(compile("from __future__ import annotations\n" + BODY, "made.py", "exec"), names)
-        made.append(names["Made"])
-    light, full = made
-    for name in (
-        "__name__",
-        "__qualname__",
-        "__module__",
-        "__doc__",
-        "__slots__",
-        "_fields",
-        "_field_defaults",
-        "__bases__",
-    ):
-        assert getattr(light, name) == getattr(full, name), name
-    assert list(light.__annotations__) == list(full.__annotations__)
-    assert light.of(3) == full.of(3) == (3, None, ())
-    assert light(1, three=(4, 5)).sum == full(1, three=(4, 5)).sum == 3
-    assert repr(light(1)._replace(two="x")) == repr(full(1)._replace(two="x"))
-    with pytest.raises(TypeError):
-        light()
-    event = segment.Event(1, None, 0, False, "7", "begin", "", None, "")
-    assert pickle.loads(pickle.dumps(event)) == event
