@@ -137,6 +137,7 @@ class FixIndex:
     def find_release(self, version: str) -> str:
         """Return the release of the index that a version means, else the newest before it; '' when none is near."""
         text = re.sub(r"(?<=\d)[.-](?=rc)", "", version.strip()[:MAX_VERSION].lower().lstrip("v").partition("+")[0])
+        text += ".0" if re.fullmatch(r"\d{1,4}\.\d{1,4}", text) else ""
         older = [item for item in self.releases if version_key(item) <= version_key(text)] if text[:1].isdigit() else []
         return text if text in self.releases else (older[-1] if older else "")
 
@@ -169,10 +170,14 @@ class FixIndex:
         return not (own <= fix.held or (fix.held and max(fix.held) < min(own)))
 
     def first_release(self, fix: Fix, releases: Collection[str] = ()) -> str:
-        """Return the first release with a change after those given that lack it, for their PyTorch if any, or ''."""
+        """Return the first release with a change after those given that lack it, for their PyTorch if any.
+
+        Where none comes after them, the first of all that hold it; '' for a change that no release holds.
+        """
         own = [index for index, release in enumerate(self.releases) if release in releases]
         after = max((index for index in own if index not in fix.held), default=-1)
-        later = [self.releases[index] for index in sorted(fix.held) if after < index < len(self.releases)]
+        known = [index for index in sorted(fix.held) if index < len(self.releases)]
+        later = [self.releases[index] for index in known if index > after] or [self.releases[index] for index in known]
         lines = {release.partition("/")[2] for release in releases}
         return next((release for release in later if release.partition("/")[2] in lines), later[0] if later else "")
 

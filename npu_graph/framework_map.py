@@ -59,7 +59,7 @@ _CLAUSE_END = compile_on_use(r"[.,;] |[，；。]")
 # A second version without a name: where the first was left for it, or where it is the one that fails.
 _MOVED = compile_on_use(
     r"(?:[Uu]pgrad\w{1,4} (?:it )?to|升级[到至]|更新[到至]|->|→|[Ff]ails? (?:with|on|in)"
-    r"|[Bb]reaks? (?:with|on|in)|^\s?to)\s?"
+    r"|[Bb]reaks? (?:with|on|in)|\b[Nn]ow on|现在用?的?是|升级后[（(]?|^\s?to)\s?"
     + _VERSION
     + r"|[,，;；]\s?(?:on |with |in |在)?"
     + _VERSION

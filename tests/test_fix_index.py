@@ -154,6 +154,12 @@ def test_the_first_release_is_after_those_that_lack_the_change() -> None:
     assert index.first_release(pool, ["1.0/2.7.1", "2.0/2.7.1"]) == "2.0/2.7.1"
 
 
+def test_a_change_that_a_release_holds_is_never_said_to_be_in_none() -> None:
+    index = FixIndex(TSV)
+    for fix in index.fixes:
+        assert bool(index.first_release(fix, ["2.0/2.8.0"])) is bool(fix.held)
+
+
 def test_a_release_that_the_index_does_not_have_shows_nothing() -> None:
     assert titles(FixIndex(TSV), "capture", "9.9/2.7.1") == []
 
@@ -195,7 +201,7 @@ def test_an_issue_number_finds_the_change_that_closes_it() -> None:
     assert titles(FixIndex(TSV), "see #77")[0].endswith("(#2)")
 
 
-@pytest.mark.parametrize("version", ["0.18.0", "v0.18.0", "0.18.0+empty", "0.18.0.post3"])
+@pytest.mark.parametrize("version", ["0.18", "0.18.0", "v0.18.0", "0.18.0+empty", "0.18.0.post3"])
 def test_a_version_is_the_release_or_the_newest_before_it(ascend: FixIndex, version: str) -> None:
     assert ascend.find_release(version) == "0.18.0"
 

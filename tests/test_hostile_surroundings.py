@@ -131,6 +131,7 @@ class TestPipesWhereFilesAreExpected:
 # Interrupts itself when the module is asked for, as a user does who presses Ctrl-C at once.
 INTERRUPT = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == os.environ["INTERRUPT_AT"]:

@@ -40,7 +40,8 @@ WORDS = {
     "en": {
         "in": "first in {}",
         "branch": "in no release that was read (branch read at {})",
-        "touches": "touches (lines are those of the release asked for)",
+        "touches": "touches",
+        "lines": "touches (lines are those of the release asked for)",
         "shares": "shares",
         "none": "no later change has these words: this says nothing about whether it is mended",
         "read": "Titles as the histories have them, nearest first; none was checked against the failure.",
@@ -49,7 +50,8 @@ WORDS = {
     "zh": {
         "in": "首次包含于 {}",
         "branch": "已读取的版本均不包含（分支读于 {}）",
-        "touches": "涉及（行号为所查版本中的位置）",
+        "touches": "涉及",
+        "lines": "涉及（行号为所查版本中的位置）",
         "shares": "共有",
         "none": "没有后续修改含有这些词；这并不说明问题是否已修复",
         "read": "标题取自提交历史，按接近程度排列；均未与故障核对。",
@@ -161,7 +163,9 @@ def render(results: Sequence[dict[str, Any]], notes: Sequence[str], language: st
         rows.append(f"- {item['date']} {item['repo']} {item['commit']}: {title}")
         rows.append(f"  {where}; {words['shares']}: {mark(', '.join(item['shared']))}")
         places = [_shown(place) for place in item["places"][:SHOWN_PLACES]]
-        rows.append(f"  {words['touches']}: {mark('; '.join(places))}")
+        rows.append(
+            f"  {words['lines' if any(place['lines'] for place in item['places']) else 'touches']}: {mark('; '.join(places))}"
+        )
     return "\n".join(rows)
 
 
