@@ -163,9 +163,8 @@ def render(results: Sequence[dict[str, Any]], notes: Sequence[str], language: st
         rows.append(f"- {item['date']} {item['repo']} {item['commit']}: {title}")
         rows.append(f"  {where}; {words['shares']}: {mark(', '.join(item['shared']))}")
         places = [_shown(place) for place in item["places"][:SHOWN_PLACES]]
-        rows.append(
-            f"  {words['lines' if any(place['lines'] for place in item['places']) else 'touches']}: {mark('; '.join(places))}"
-        )
+        label = words["lines" if any(place["lines"] for place in item["places"]) else "touches"]
+        rows.append(f"  {label}: {mark('; '.join(places))}")
     return "\n".join(rows)
 
 
