@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from cost import cpu_seconds
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -161,9 +162,8 @@ def test_the_symptom_stands_verbatim_in_a_fence_longer_than_any_in_it() -> None:
 @pytest.mark.parametrize("unit", ["line of a log\n", "图", "x", "\u202e"])
 def test_a_huge_symptom_is_bounded_with_head_tail_and_a_note(size: int, unit: str) -> None:
     text = "HEAD\n" + unit * (size // len(unit.encode())) + "\nTAIL"
-    started = time.perf_counter()
     kept = clean_block(text)
-    assert time.perf_counter() - started < 2
+    assert cpu_seconds(lambda: clean_block(text), 2) < 2
     assert len(kept.encode()) <= MAX_SYMPTOM_BYTES
     assert kept.startswith("HEAD")
     assert kept.endswith("TAIL")

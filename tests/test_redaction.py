@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
+from cost import cpu_seconds
 
 from npu_graph import redaction
 from npu_graph.case_format import Case
@@ -292,14 +292,12 @@ def test_a_machine_without_a_user_entry_is_no_obstacle(monkeypatch: pytest.Monke
     ],
 )
 def test_the_time_is_linear_on_hostile_text(bait: str) -> None:
-    def seconds(size: int) -> float:
-        started = time.perf_counter()
-        redact(bait * (size // len(bait)))
-        return time.perf_counter() - started
+    def seconds(size: int, enough: float) -> float:
+        return cpu_seconds(lambda: redact(bait * (size // len(bait))), enough)
 
-    # Four times the text may take ten times as long on a busy machine; sixteen times would be quadratic.
-    small = min(seconds(24 * 1024) for _ in range(2))
-    assert seconds(96 * 1024) < 10 * max(small, 0.02)
+    # Four times the text may take ten times as long; sixteen times would be quadratic.
+    limit = 10 * max(seconds(24 * 1024, enough=0), 0.02)
+    assert seconds(96 * 1024, limit) < limit
 
 
 @pytest.mark.shared
