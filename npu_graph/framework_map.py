@@ -32,8 +32,11 @@ _MENTIONED = (
     ("xllm", compile_on_use(r"\bxllm\b|\bacl_graph_(?:executor_impl|persistent_param)\.cpp", re.IGNORECASE)),
 )
 _VERSION = r"v?(\d\.\d{1,3}\.\d{1,3}(?:\.\d)?(?:[-.]?rc\d{1,3}|\.?post\d{1,3}|\.dev\d{1,8}){0,2})(?!\.?\d)"
-# Between a name and its version, on one line: `==`, `|`, columns of pip list, `版本：`, ` (main with v`.
-_BETWEEN = r"(?:\s{1,2}Version: |[ \t*`'\"():=|@：,\-versionmaigtwhf版本号由从]{0,80}?)"
+# Between a name and its version, on one line: `==`, `|`, columns of pip list, `版本：`, ` (main with v`, `镜像版本为`.
+_BETWEEN = (
+    r"(?:\s{1,2}Version: |(?:[ \t*`'\"():=|@：，（,\-versionmaigtwhf版本号由从为是的]"
+    r"|branch|releases?/|image|tag|镜像|分支|代码|使用){0,80}?)"
+)
 _NAMES = {
     "vllm-ascend": r"\bvllm[-_ ]ascend",
     "vllm": r"\bvllm(?![-_ ]ascend)",

@@ -500,6 +500,18 @@ LOG = {
         ],
         True,
     ),
+    "taken back under a tag": (
+        ["【revert】fix the stale pool of capture (!2)", "[bugfix]fix the stale pool of capture (!1)"],
+        False,
+    ),
+    "taken back without quotes": (
+        ["Revert: fix the stale pool of capture", "fix the stale pool of capture (#1)"],
+        False,
+    ),
+    "another change of like words is taken back": (
+        ["Revert: fix the stale pool", "fix the stale pool of capture (#1)"],
+        True,
+    ),
     "taken back in Chinese": (["回退 'Pull Request !5 : 修复资源泄露的问题'", "修复资源泄露的问题"], False),
 }
 
@@ -512,6 +524,11 @@ def test_what_a_later_commit_took_back_is_not_held(name: str) -> None:
     assert (log[-1].commit in held_by(log, {}, ())) is (
         is_held and len(log) != 3 or name == "the taking back taken back"
     )
+
+
+def test_a_change_that_a_message_names_by_its_commit_is_not_held() -> None:
+    log = [Commit("a" * 40, "Use the old stream", ("b" * 40,)), Commit("b" * 40, "Fix the stream of the replay")]
+    assert held_by(log, {}, ()) & {"b" * 40, title_key(log[1].subject)} == set()
 
 
 def test_two_changes_of_one_title_are_told_apart_by_their_patches() -> None:

@@ -36,7 +36,13 @@ _PICKED = re.compile(
     re.IGNORECASE,
 )
 _TAGS = re.compile(r"^(?:\s*[\[【][^\]】]{0,40}[\]】])+")
-_REVERTS = (re.compile(r"[Rr]evert\s+[\"“](.+)[\"”]"), re.compile(r"回退 ?'(?:Pull Request !\d+ : )?(.+)'"))
+_REVERTS = (
+    re.compile(r"[Rr]evert[\]】]?\s+[\"“](.+)[\"”]"),
+    re.compile(r"回退 ?'(?:Pull Request !\d+ : )?(.+)'"),
+    re.compile(r"^(?:[\[【]revert[\]】]|revert\b)\s*[:：]?\s*(.+)", re.IGNORECASE),
+)
+_TAGGED_REVERT = re.compile(r"[\[【]revert[\]】]", re.IGNORECASE)
+_REVERTED_COMMIT = re.compile(r"This reverts commit ([0-9a-f]{40})")
 _RECORD, _CELL = "\x01", "\x02"
 
 
@@ -51,10 +57,11 @@ class Change(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """A commit of a revision, and its subject."""
+    """A commit of a revision, its subject, and the commits that its message says it takes back."""
 
     commit: str
     subject: str
+    reverts: tuple[str, ...] = ()
 
 
 def run_git(folder: Path, *arguments: str) -> str:
@@ -92,6 +99,8 @@ def title_key(title: str) -> str:
     """Return what the titles of one change on several branches have in common; '' when that is too little."""
     bare = _TAGS.sub(" ", _PICKED.sub(" ", _TAGS.sub(" ", subject_of(title))))
     key = re.sub(r"[\W_]+", " ", bare).strip().lower()
+    if _TAGGED_REVERT.match(subject_of(title)):
+        key = f"revert {key}"  # `[revert] X` is not the change X
     length = sum(3 if "\u4e00" <= character <= "\u9fff" else 1 for character in key)
     return key if length >= OWN_TITLE else ""
 
@@ -110,8 +119,9 @@ def reverted_title(subject: str) -> str:
 
 def read_log(folder: Path, ref: str) -> list[Commit]:
     """Return the commits of a revision, newest first."""
-    rows = (line.partition(" ") for line in run_git(folder, "log", "--format=%H %s", ref).splitlines())
-    return [Commit(commit, subject) for commit, _, subject in rows]
+    printed = run_git(folder, "log", "--format=%x01%H%x02%s%x02%b", ref)
+    rows = (record.split(_CELL) for record in printed.split(_RECORD)[1:])
+    return [Commit(commit, subject, tuple(_REVERTED_COMMIT.findall(body))) for commit, subject, body in rows]
 
 
 def read_patches(folder: Path, refs: Sequence[str], since: str, scope: Sequence[str]) -> dict[str, str]:
@@ -138,15 +148,17 @@ def held_by(log: Iterable[Commit], patches: dict[str, str], ambiguous: Iterable[
     unclear = set(ambiguous)
     held: set[str] = set()
     taken_back: Counter[str] = Counter()
+    commits_taken_back: set[str] = set()
     for item in log:
-        own = _without_numbers(item.subject)
-        if taken_back[own]:
-            taken_back[own] -= 1
+        own = _bare(item.subject)
+        if taken_back[own] or item.commit in commits_taken_back:
+            taken_back[own] -= bool(taken_back[own])
             continue
         held |= marks_of(item, patches, unclear)
+        commits_taken_back.update(item.reverts)
         inner = reverted_title(item.subject)
         if inner:
-            taken_back[_without_numbers(inner)] += 1
+            taken_back[_bare(inner)] += 1
     return held
 
 
@@ -174,9 +186,10 @@ class Twins:
         return marks
 
 
-def _without_numbers(subject: str) -> str:
-    """Return a subject without the numbers behind it: a revert cites it with or without them."""
-    return re.sub(r"(?:\s*\([#!]\d+\))+$", "", subject_of(subject))
+def _bare(subject: str) -> str:
+    """Return a subject without the tags before it and the numbers behind it: a revert cites it with or without them."""
+    bare = re.sub(r"(?:\s*\([#!]\d+\))+$", "", subject_of(subject))
+    return bare if reverted_title(bare) else _TAGS.sub("", bare).strip()
 
 
 def marks_of(item: Commit, patches: dict[str, str], ambiguous: Iterable[str]) -> set[str]:
