@@ -30,6 +30,7 @@ from knowledge_checks import (
     fix_rows,
     framework_lines,
     issues,
+    known_issue_rows,
     map_lines,
     names,
     names_search,
@@ -63,6 +64,7 @@ CHECKS: dict[str, Check] = {
     "table": Check(CHECKOUTS, lambda root, sources, source_map: codes_named.check_rows(root, sources)),
     "frameworks": Check(CHECKOUTS, lambda root, sources, source_map: framework_lines.check(root, sources)),
     "fixes": Check(CHECKOUTS, fix_rows.check),
+    "known": Check(CHECKOUTS, lambda root, sources, source_map: known_issue_rows.check(root, sources)),
     "chains": Check(CHECKOUTS, lambda root, sources, source_map: call_chains.check(root, sources)),
 }
 

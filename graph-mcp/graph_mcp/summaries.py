@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from npu_graph.known_issues import issue_text
+
 MAX_SUMMARY = 8000
 SHOWN_ITEMS = 5
 # A group of health checks holds up to ten; without them a group says FAIL and not what failed.
@@ -26,6 +28,7 @@ def diagnosis(record: dict[str, Any]) -> str:
         f"fix for good: {fix['long_term']}" if fix["long_term"] else "",
         *[f"verify: {step}" for step in report["verify"]],
         *[f"missing: {item['item']} ({item['how']})" for item in record["missing"]],
+        *[f"known issue in the release notes: {issue_text(item, '. Do: ')}" for item in record["known_issues"]],
         *[
             f"later change, by its subject, not checked against the report: {_change(item)}"
             for item in record["later_fixes"]
@@ -72,9 +75,9 @@ def fixes(answer: dict[str, Any]) -> str:
     """Summarise later changes, one a line."""
     rows = [f"{_change(item)}; shares {', '.join(item['shared'])}" for item in answer["results"]]
     said = "subjects of the histories, nearest first; none was checked against the failure"
-    return _lines(
-        [*answer["notes"], said if rows else "nothing found, which says nothing about whether it is mended", *rows]
-    )
+    listed = [f"known issue in the release notes: {issue_text(item, '. Do: ')}" for item in answer["known_issues"]]
+    none = "no later change found, which says nothing about whether it is mended"
+    return _lines([*answer["notes"], *listed, said if rows else none, *rows])
 
 
 def _change(item: dict[str, Any]) -> str:

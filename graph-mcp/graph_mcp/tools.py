@@ -245,8 +245,8 @@ TOOLS: tuple[Tool, ...] = (
         "npu_graph_find_fix",
         "Find later changes that may mend a failure",
         "Changes in the histories of vLLM-Ascend, xLLM, torch_npu, torchair and op-plugin that mend something, nearest to "
-        "the words of a failure, with the first release that holds each; with a version only what came after it. Subjects "
-        "are hints: open a change before relying on it.",
+        "the words of a failure, with the first release that holds each; with a version only what came after it, and what "
+        "the release notes list as known. Subjects are hints: open a change before relying on it.",
         "graph-mode-expert/scripts/find_fix.py",
         _object(
             ["words"],

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Find later changes that may mend a failure: commits of vllm-ascend, xllm, torch_npu, torchair and op-plugin by words.
 
+What the release notes list as a known issue of the release, if all that marks it is among the words, stands first.
+
 Usage: find_fix.py WORDS ... [--project NAME[==VERSION]] [--function NAME] [--most N] [--output text|json|md]
 
 WORDS are those of the failure: names, error text, what goes wrong. --project limits the search to a project (several
 times for several) and, with a version, to changes that came after it; torch_npu's version also stands for torchair and
 op-plugin. A title is what the history says of a change: read the change before you rely on it.
 
-Exit codes: 0 changes were found, 1 none was, 2 wrong usage, 4 the index is missing, 5 internal error.
+Exit codes: 0 changes or known issues were found, 1 none was, 2 wrong usage, 4 the index is missing, 5 internal error.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from npu_graph import bundle, cli
 from npu_graph.diagnosis.report import code_span
 from npu_graph.fix_index import INDEXES, MAX_VERSION, FixIndex, Query
 from npu_graph.framework_map import DEFINITION, FRAMEWORKS, FrameworkMap
+from npu_graph.known_issues import KnownIssues, issue_record, issue_text
 from npu_graph.source_map import SourceMap
 
 SCHEMA = "npu-graph/fixes/1"
@@ -46,6 +49,8 @@ WORDS = {
         "none": "no later change has these words: this says nothing about whether it is mended",
         "read": "Titles as the histories have them, nearest first; none was checked against the failure.",
         "nearest": "{} is not in the index of {}; taken as {}",
+        "listed": "Known issue in the release notes: ",
+        "do": ". Do: ",
     },
     "zh": {
         "in": "首次包含于 {}",
@@ -56,6 +61,8 @@ WORDS = {
         "none": "没有后续修改含有这些词；这并不说明问题是否已修复",
         "read": "标题取自提交历史，按接近程度排列；均未与故障核对。",
         "nearest": "{} 不在 {} 的索引中，按 {} 处理",
+        "listed": "发行说明中的已知问题：",
+        "do": "。处理：",
     },
 }
 
@@ -149,12 +156,22 @@ def find_fixes(words: str, functions: Sequence[str], asked: Sequence[Asked], mos
     return results[:most]
 
 
-def render(results: Sequence[dict[str, Any]], notes: Sequence[str], language: str, markdown: bool) -> str:
+def find_issues(words: str, asked: Sequence[Asked], folders: Sequence[Path], language: str) -> list[dict[str, Any]]:
+    """Return the known issues that the words mark, of the releases asked for."""
+    return [
+        issue_record(issue, notes, language)
+        for item in asked
+        for notes in [KnownIssues.load(item.history.name, folders)]
+        for issue in notes.search(words, item.releases, item.history.releases)
+    ]
+
+
+def render(answer: dict[str, Any], language: str, markdown: bool) -> str:
     """Return the answer as text or Markdown."""
     words = WORDS[language]
-    if not results:
-        return "\n".join([*notes, words["none"]])
-    rows = [*notes, words["read"]]
+    results = answer["results"]
+    rows = [*answer["notes"], *(words["listed"] + issue_text(item, words["do"]) for item in answer["known_issues"])]
+    rows.append(words["read"] if results else words["none"])
     mark = code_span if markdown else str
     for item in results:
         title = mark(item["title"])
@@ -199,12 +216,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         for item in asked
         if item.releases and not any(_names(item.version, release) for release in item.releases)
     ]
-    results = find_fixes(" ".join(options.words)[:MAX_WORDS], options.function, asked, options.most)
+    words = " ".join(options.words)[:MAX_WORDS]
+    answer = {
+        "schema": SCHEMA,
+        "notes": notes,
+        "known_issues": find_issues(words, asked, folders, options.lang),
+        "results": find_fixes(words, options.function, asked, options.most),
+    }
     if options.output == "json":
-        cli.write_json({"schema": SCHEMA, "notes": notes, "results": results})
+        cli.write_json(answer)
     else:
-        cli.write_text(render(results, notes, options.lang, options.output == "md"))
-    return cli.DONE if results else cli.NEGATIVE
+        cli.write_text(render(answer, options.lang, options.output == "md"))
+    return cli.DONE if answer["results"] or answer["known_issues"] else cli.NEGATIVE
 
 
 if __name__ == "__main__":

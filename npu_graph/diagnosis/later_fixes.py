@@ -1,4 +1,4 @@
-"""Later changes that are nearest to a report: of the frameworks and the parts of torch_npu that it speaks of."""
+"""What histories and release notes say near to a report: later changes, and known issues of the release."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from npu_graph.diagnosis.first_cause import Failure
 from npu_graph.diagnosis.framework_places import Reading
 from npu_graph.expressions import compile_on_use
 from npu_graph.fix_index import FixIndex, Found, Query
+from npu_graph.known_issues import KnownIssues, issue_record
 from npu_graph.source_map import Release, SourceMap
 
 MAX_FIXES = 5
 # Of one project, so that a long history does not hide a short one.
 MAX_OF_ONE = 4
+MAX_ISSUES = 3
 # Below them the words that are shared are those of any report about graph mode. Of 51 changes that were the right one 48
 # share two rare words or more. torch_npu has changes for every kind of failure: without a release more must be shared.
 LEAST_SCORE = 1.5
@@ -40,29 +42,16 @@ class Asked(NamedTuple):
     releases: tuple[str, ...]
 
 
-def find_later_fixes(
-    text: str,
-    primary: Failure | None,
-    frameworks: Sequence[Reading],
-    torch_npu: Sequence[Release],
-    source_map: SourceMap,
-    folders: Sequence[Path],
-) -> list[dict[str, Any]]:
-    """Return the record's `later_fixes`, best first.
+_UNKNOWN = Asked(FixIndex(), ())
 
-    Args:
-        text: the report.
-        primary: its first cause.
-        frameworks: what it tells about serving frameworks.
-        torch_npu: the releases of torch_npu that it can be about.
-        source_map: of torch_npu's releases.
-        folders: knowledge folders.
-    """
+
+def find_later_fixes(text: str, primary: Failure | None, histories: Sequence[Asked]) -> list[dict[str, Any]]:
+    """Return the record's `later_fixes`, best first: of a report, its first cause, and the histories to look into."""
     frames = tuple((frame.file, frame.function) for frame in reversed(primary.frames)) if primary is not None else ()
     failure = f"{primary.type}: {primary.message}" if primary is not None else ""
     query = Query(failure, text, frames[:FRAMES_READ])
     records = []
-    for asked in _indexes(text, frameworks, torch_npu, source_map, folders):
+    for asked in histories:
         found = asked.history.search(query, asked.releases, MAX_OF_ONE)
         is_framework = asked.history.name in _OF_FRAMEWORKS
         least = LEAST_RARE if asked.releases or is_framework else LEAST_RARE_ALONE
@@ -75,13 +64,36 @@ def find_later_fixes(
     return records[:MAX_FIXES]
 
 
-def _indexes(
+def find_known_issues(
+    text: str, histories: Sequence[Asked], folders: Sequence[Path], language: str
+) -> list[dict[str, Any]]:
+    """Return the record's `known_issues`: what the release notes list that the report is like."""
+    asked = {item.history.name: item for item in histories if item.history.name in _OF_FRAMEWORKS}
+    records = []
+    # A report that names no framework can be from under one.
+    for name, item in (asked or dict.fromkeys(_OF_FRAMEWORKS, _UNKNOWN)).items():
+        notes = KnownIssues.load(name, folders)
+        found = notes.search(text, item.releases, item.history.releases)
+        records += [issue_record(issue, notes, language) for issue in found[:MAX_ISSUES]]
+    return records
+
+
+def find_histories(
     text: str,
     frameworks: Sequence[Reading],
     torch_npu: Sequence[Release],
     source_map: SourceMap,
     folders: Sequence[Path],
 ) -> list[Asked]:
+    """Return the histories that a report leads to.
+
+    Args:
+        text: the report.
+        frameworks: what it tells about serving frameworks.
+        torch_npu: the releases of torch_npu that it can be about.
+        source_map: of torch_npu's releases.
+        folders: knowledge folders.
+    """
     asked: list[Asked] = []
     for item in frameworks:
         # A report about vLLM on an NPU is about vLLM-Ascend, whether it says so or not.

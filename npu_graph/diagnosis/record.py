@@ -32,7 +32,7 @@ from npu_graph.diagnosis.error_lines import (
 )
 from npu_graph.diagnosis.first_cause import IN_A_LOG, Failure, FirstCause, SetAside, find_first_cause
 from npu_graph.diagnosis.framework_places import find_named, read_frameworks, release_records
-from npu_graph.diagnosis.later_fixes import find_later_fixes
+from npu_graph.diagnosis.later_fixes import find_histories, find_known_issues, find_later_fixes
 from npu_graph.diagnosis.missing import Item, as_records, find_missing
 from npu_graph.diagnosis.reading import Report, read_report
 from npu_graph.diagnosis.report import compose_report
@@ -114,11 +114,8 @@ def diagnose(
     decisive = known is not None
     # What the user's own code or settings have to mend is in no project's history.
     is_mended_by_user = known is not None and owner.value in ("user_code", "environment", "cann", "driver")
-    later = (
-        []
-        if is_mended_by_user
-        else find_later_fixes(text, primary, frameworks, releases, source_map, knowledge.folders)
-    )
+    histories = find_histories(text, frameworks, releases, source_map, knowledge.folders)
+    later = [] if is_mended_by_user else find_later_fixes(text, primary, histories)
     missing = find_missing(text, primary, environment, stage.value, decisive)
     if stage.value == "not_graph":
         missing = []
@@ -162,6 +159,7 @@ def diagnose(
             "error_named": _named_error(text) if primary is None else "",
         },
         "later_fixes": later,
+        "known_issues": find_known_issues(text, histories, knowledge.folders, language),
     }
     record["report"] = compose_report(record, pattern, [match.pattern for match in matches], language)
     return record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+from npu_graph.known_issues import issue_text
 from npu_graph.patterns import Pattern
 
 _SHOWN_VERSIONS = ("torch", "torch_npu", "cann", "driver", "soc", "python")
@@ -58,6 +59,8 @@ _WORDS = {
             "sources": "its source",
         },
         "Read on": "Read on in the source",
+        "Listed": "Known issues in the release notes that the report is like (check that yours is one)",
+        "Do": ". Do: ",
         "Later": "Later changes nearest to the report, by title (not checked against it)",
         "Any": "Changes nearest to the report, by title (not checked against it; the release that ran may hold them)",
         "In release": "first in {}",
@@ -134,6 +137,8 @@ _WORDS = {
             "sources": "该案例的来源",
         },
         "Read on": "对应源码位置",
+        "Listed": "发行说明中与报告相似的已知问题（请核对是否一致）",
+        "Do": "。处理：",
         "Later": "与报告最接近的后续修改（仅按标题，未与报告核对）",
         "Any": "与报告最接近的修改（仅按标题，未与报告核对；所用版本未知，可能已包含）",
         "In release": "首次包含于 {}",
@@ -247,6 +252,9 @@ def _render(record: dict[str, Any], heading: Any, mark: Any) -> str:
     if record["anchors"]:
         out.append(heading(words["Read on"]).rstrip("\n"))
         out += [f"- {_anchor_text(item, mark)}" for item in record["anchors"]]
+    if record["known_issues"]:
+        out.append(heading(words["Listed"]).rstrip("\n"))
+        out += [f"- {issue_text(item, words['Do'])}" for item in record["known_issues"]]
     if record["later_fixes"]:
         is_known = all(item["after"] for item in record["later_fixes"])
         out.append(heading(words["Later" if is_known else "Any"]).rstrip("\n"))
