@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, NamedTuple, Sequence
 
 from npu_graph.case_format import Case
 from npu_graph.cases import SIMILAR_FROM, similar_cases
@@ -23,6 +23,7 @@ from npu_graph.diagnosis.classification import (
 )
 from npu_graph.diagnosis.environment import find_environment, find_releases
 from npu_graph.diagnosis.error_lines import (
+    CallSite,
     CodeMention,
     find_call_sites,
     find_codes,
@@ -63,27 +64,43 @@ MAX_CASE_TEXT = 400
 _ERROR_NAME = compile_on_use(r"\b[A-Z][a-z]\w{0,60}(?:Error|Exception|Failed)\b")
 
 
-def diagnose(
-    inputs: Sequence[InputText],
-    language: str = "",
-    folders: Sequence[Path] | None = None,
-    knowledge: Knowledge | None = None,
-) -> dict[str, Any]:
-    """Diagnose pasted text.
+class Located(NamedTuple):
+    """What a report says of its failure by its text alone.
 
-    Args:
-        inputs: the texts, in order.
-        language: 'en', 'zh', or '' to follow the input.
-        folders: knowledge folders, by default the bundle's seed and its overlays.
-        knowledge: what was read of them already.
-
-    Returns:
-        The record of design section 5, plus `input` (what was left out, language) .
+    Attributes:
+        report: what was read, cleaned; `text` is all its lines.
+        language: 'en' or 'zh'.
+        codes: the codes in it.
+        sites: the calls that its log lines name.
+        cause: the first cause, and what was set aside.
+        matches: patterns, best first.
+        known: the pattern that is established, None when none is.
+        verdict: of the record.
+        stage, layer, owner: each with confidence and evidence.
+        missing: what to ask for.
+        environment: versions and variables.
     """
-    knowledge = knowledge or Knowledge(folders)
+
+    report: Report
+    text: str
+    language: str
+    codes: list[CodeMention]
+    sites: list[CallSite]
+    cause: FirstCause
+    matches: list[Match]
+    known: Match | None
+    verdict: str
+    stage: Finding
+    layer: Finding
+    owner: Finding
+    missing: list[Item]
+    environment: dict[str, Any]
+
+
+def locate(inputs: Sequence[InputText], language: str, knowledge: Knowledge) -> Located:
+    """Find first cause, pattern, stage, layer and owner; `language` '' follows the input."""
     report = read_report(inputs)
     text = report.text
-    language = language or detect_language(text)
     codes = find_codes(report.lines)
     sites = find_call_sites(report.lines)
     cause = find_first_cause(report.lines, find_exceptions(report.lines), sites, codes, find_log_errors(report.lines))
@@ -102,21 +119,9 @@ def diagnose(
     layer = decide_layer(report.lines, primary, pattern, score)
     owner = decide_owner(text, primary, pattern, layer.value)
     # Tables and columns of versions are read as pasted: a head like `| torch_npu |` looks like a log's prefix.
-    pasted = "\n".join(item.text for item in inputs)
-    as_pasted = find_environment(pasted[:MAX_TABLE])
+    as_pasted = find_environment("\n".join(item.text for item in inputs)[:MAX_TABLE])
     environment = {key: value or as_pasted[key] for key, value in find_environment(text).items()}
-    source_map = SourceMap.load(knowledge.folders)
-    places = find_places(text)
-    releases, environment["torch_npu_inferred"] = find_releases(environment, places, source_map)
-    frameworks = read_frameworks(pasted, places, knowledge.folders)
-    environment["framework_releases"] = release_records(frameworks)
-    named = find_named(frameworks, text, f"{primary.type}: {primary.text}" if primary is not None else "", places)
-    decisive = known is not None
-    # What the user's own code or settings have to mend is in no project's history.
-    is_mended_by_user = known is not None and owner.value in ("user_code", "environment", "cann", "driver")
-    histories = find_histories(text, frameworks, releases, source_map, knowledge.folders)
-    later = [] if is_mended_by_user else find_later_fixes(text, primary, histories)
-    missing = find_missing(text, primary, environment, stage.value, decisive)
+    missing = find_missing(text, primary, environment, stage.value, known is not None)
     if stage.value == "not_graph":
         missing = []
     verdict = _verdict(known, best, primary, stage, missing, text)
@@ -126,43 +131,103 @@ def diagnose(
         # Words without an error: the nearest pattern says more about the stage than single words do.
         stage = stage._replace(value=best.pattern.stage, confidence=round(best.score * 0.9, 2))
         owner = decide_owner(text, primary, best.pattern, layer.value)._replace(confidence=round(best.score * 0.8, 2))
+    if not stage.evidence:
+        stage = stage._replace(evidence=best.evidence if best else [])
+    if not layer.evidence:
+        layer = layer._replace(evidence=known.evidence if known else [])
+    return Located(
+        report,
+        text,
+        language or detect_language(text),
+        codes,
+        sites,
+        cause,
+        matches,
+        known,
+        verdict,
+        stage,
+        layer,
+        owner,
+        missing,
+        environment,
+    )
 
+
+def classify(inputs: Sequence[InputText], language: str, knowledge: Knowledge) -> dict[str, Any]:
+    """Return the part of the record that says what failed: without places, releases, later changes and report."""
+    return _classification(locate(inputs, language, knowledge), knowledge)
+
+
+def diagnose(
+    inputs: Sequence[InputText],
+    language: str = "",
+    folders: Sequence[Path] | None = None,
+    knowledge: Knowledge | None = None,
+) -> dict[str, Any]:
+    """Diagnose pasted text.
+
+    Args:
+        inputs: the texts, in order.
+        language: 'en', 'zh', or '' to follow the input.
+        folders: knowledge folders, by default the bundle's seed and its overlays.
+        knowledge: what was read of them already.
+
+    Returns:
+        The record of design section 5, plus `input` (what was left out, language) .
+    """
+    knowledge = knowledge or Knowledge(folders)
+    found = locate(inputs, language, knowledge)
+    text, primary = found.text, found.cause.failure
+    pattern = found.known.pattern if found.known is not None else None
+    source_map = SourceMap.load(knowledge.folders)
+    places = find_places(text)
+    environment = dict(found.environment)
+    releases, environment["torch_npu_inferred"] = find_releases(environment, places, source_map)
+    frameworks = read_frameworks("\n".join(item.text for item in inputs), places, knowledge.folders)
+    environment["framework_releases"] = release_records(frameworks)
+    named = find_named(frameworks, text, f"{primary.type}: {primary.text}" if primary is not None else "", places)
+    histories = find_histories(text, frameworks, releases, source_map, knowledge.folders)
+    # What the user's own code or settings have to mend is in no project's history.
+    is_mended_by_user = pattern is not None and found.owner.value in ("user_code", "environment", "cann", "driver")
     record: dict[str, Any] = {
         "schema": SCHEMA,
-        "verdict": verdict,
+        **_classification(found, knowledge),
+        "anchors": find_anchors(
+            primary, found.sites, pattern, _version_of_lines(environment), source_map, releases, frameworks, named
+        ),
+        "environment": environment,
+        "missing": as_records(found.missing, found.language),
+        "report": {},
+        "input": {
+            "language": found.language,
+            "lines": len(found.report.lines),
+            "left_out": found.report.left_out,
+            "error_named": _named_error(text) if primary is None else "",
+        },
+        "later_fixes": [] if is_mended_by_user else find_later_fixes(text, primary, histories),
+        "known_issues": find_known_issues(text, histories, knowledge.folders, found.language),
+    }
+    record["report"] = compose_report(record, pattern, [match.pattern for match in found.matches], found.language)
+    return record
+
+
+def _classification(found: Located, knowledge: Knowledge) -> dict[str, Any]:
+    stage, layer, owner = found.stage, found.layer, found.owner
+    return {
+        "verdict": found.verdict,
         "stage": {
             "value": stage.value,
             "phase": PHASES[stage.value],
             "confidence": stage.confidence,
-            "evidence": _evidence(stage.evidence or (best.evidence if best else [])),
+            "evidence": _evidence(stage.evidence),
         },
-        "layer": {
-            "value": layer.value,
-            "confidence": layer.confidence,
-            "evidence": _evidence(layer.evidence or (known.evidence if known else [])),
-        },
+        "layer": {"value": layer.value, "confidence": layer.confidence, "evidence": _evidence(layer.evidence)},
         "owner": {"value": owner.value, "confidence": owner.confidence},
-        "first_cause": _first_cause_record(primary, cause.wrapped_by, language),
-        "error_codes": _code_records(codes, cause, knowledge.codes),
-        "patterns": [_pattern_record(match, language) for match in matches],
-        "cases": _case_records(text, codes, primary, knowledge.folders),
-        "anchors": find_anchors(
-            primary, sites, pattern, _version_of_lines(environment), source_map, releases, frameworks, named
-        ),
-        "environment": environment,
-        "missing": as_records(missing, language),
-        "report": {},
-        "input": {
-            "language": language,
-            "lines": len(report.lines),
-            "left_out": report.left_out,
-            "error_named": _named_error(text) if primary is None else "",
-        },
-        "later_fixes": later,
-        "known_issues": find_known_issues(text, histories, knowledge.folders, language),
+        "first_cause": _first_cause_record(found.cause.failure, found.cause.wrapped_by, found.language),
+        "error_codes": _code_records(found.codes, found.cause, knowledge.codes),
+        "patterns": [_pattern_record(match, found.language) for match in found.matches],
+        "cases": _case_records(found.text, found.codes, found.cause.failure, knowledge.folders),
     }
-    record["report"] = compose_report(record, pattern, [match.pattern for match in matches], language)
-    return record
 
 
 # A code in a sentence of the reporter's (`the op reports **error 561002**.`), not in a line of a log.

@@ -473,12 +473,10 @@ def _clock_record(timeline: Timeline, failures: Failures, partial: Partial) -> d
 
 
 def _diagnosis(text: str, language: str, knowledge: Knowledge) -> dict[str, Any]:
-    """Return the classification of the excerpt by the diagnosis engine, without its report."""
-    from npu_graph.diagnosis.record import diagnose
+    """Return the classification of the excerpt by the diagnosis engine, without places and report."""
+    from npu_graph.diagnosis.record import classify
 
-    full = diagnose([InputText("first failure", text, 0)], language, knowledge=knowledge)
-    kept = ("verdict", "stage", "layer", "owner", "error_codes", "patterns", "cases")
-    return {name: full[name] for name in kept}
+    return classify([InputText("first failure", text, 0)], language, knowledge)
 
 
 def _own_time(item: Occurrence) -> int | None:
