@@ -75,21 +75,22 @@ class TestTheArchitecturePage:
     TEXT = (DOCS / "architecture.md").read_text(encoding="utf-8")
 
     def test_the_path_of_a_stack_names_functions_that_the_code_calls_in_that_order(self) -> None:
-        called = (ROOT / "npu_graph" / "diagnosis" / "record.py").read_text(encoding="utf-8")
-        called = called[called.index("def diagnose(") :].partition("\ndef ")[0]
-        order = [
-            *("read_report(", "find_codes(", "find_first_cause(", "_best_matches(", "decide_stage(", "decide_layer("),
-            *(
-                "decide_owner(",
-                "find_environment(",
-                "read_frameworks(",
-                "find_missing(",
-                "knowledge.codes",
-                "compose_report(",
+        orders = {
+            ("located.py", "locate"): (
+                *("read_report", "find_codes", "find_first_cause", "_best_matches", "decide_stage", "decide_layer"),
+                *("decide_owner", "find_environment", "find_missing", "_verdict"),
             ),
-        ]
-        places = [called.index(name) for name in order]
-        assert places == sorted(places)
+            ("record.py", "diagnose"): (
+                *("locate", "find_releases", "read_frameworks", "find_named", "find_histories", "_classification"),
+                *("find_anchors", "compose_report"),
+            ),
+        }
+        for (file, function), order in orders.items():
+            called = (ROOT / "npu_graph" / "diagnosis" / file).read_text(encoding="utf-8")
+            called = called[called.index(f"\ndef {function}(") + 1 :].partition("\ndef ")[0]
+            starts = [[place.start() for place in re.finditer(rf"(?<!def )\b{name}\(", called)] for name in order]
+            assert all(starts), file
+            assert [found[0] for found in starts] == sorted(found[0] for found in starts), file
         path = self.TEXT.partition("## The path of a pasted stack")[2]
         for module, function in re.findall(
             r"\b([a-z_]+)\.((?:find|match|read|compose|render|similar|write)_\w+)", path
