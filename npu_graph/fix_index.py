@@ -162,6 +162,11 @@ class FixIndex:
         same = [item for item in before if item.partition("/")[2] == release.pytorch]
         return (same or before or [""])[-1]
 
+    def newest_before(self, version: str) -> str:
+        """Return the newest release of torch_npu's line (`26.0.1/2.8.0`) up to a version that no release has; '' if none."""
+        older = [item for item in self.releases if version_key(item.partition("/")[0]) <= version_key(version)]
+        return max(older, key=lambda item: version_key(item.partition("/")[0]), default="")
+
     def is_later(self, fix: Fix, releases: Collection[str]) -> bool:
         """Say whether a change came after releases: not all of them hold it, and no older one alone does."""
         own = {index for index, release in enumerate(self.releases) if release in releases}

@@ -222,6 +222,12 @@ def test_a_rows_own_numbers_are_no_words() -> None:
     assert parts_of("Fix ACLGraphWrapper in qwen2_5_vl (#2007)") == ["acl", "graph", "wrapper", "qwen"]
 
 
+@pytest.mark.parametrize(("version", "taken"), [("26.2.0", "26.0.1"), ("v26.2.0", "26.0.1"), ("7.4.0", "7.3.1")])
+def test_a_version_that_no_release_has_is_taken_as_the_one_before(version: str, taken: str) -> None:
+    shown = run_script(SCRIPT, "capture", "--project", f"torchair=={version}").stdout.decode()
+    assert f"{version} is not in the index of torchair; taken as {taken}/" in shown
+
+
 def test_an_index_that_is_absent_or_broken_finds_nothing(tmp_path: Path) -> None:
     assert FixIndex.load("vllm-ascend", [tmp_path]).search(Query("capture", "", ())) == []
     assert FixIndex("fix\t\t\n\0\nrelease").search(Query("capture", "x" * 100, ())) == []

@@ -106,7 +106,8 @@ def _releases(index: FixIndex, name: str, version: str, folders: Sequence[Path])
         source_map = SourceMap.load(folders)
         found, _ = source_map.find_release(version)
         known = dict.fromkeys(index.known_release(release, source_map) for release in found)
-        releases = tuple(release for release in known if release)
+        near = index.newest_before(version.lstrip("v")) if not found and version.lstrip("v")[:1].isdigit() else ""
+        releases = tuple(release for release in (*known, near) if release)
     else:
         near = index.find_release(version)
         releases = (near,) if near else ()
