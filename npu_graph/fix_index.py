@@ -134,12 +134,12 @@ class FixIndex:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def find_release(self, version: str) -> str:
-        """Return the release of the index that a version means, else the newest before it; '' when none is near."""
+    def find_release(self, version: str) -> tuple[tuple[str, ...], bool]:
+        """Return the release that a version means and whether it is that itself, else the newest before; () if none."""
         text = re.sub(r"(?<=\d)[.-](?=rc)", "", version.strip()[:MAX_VERSION].lower().lstrip("v").partition("+")[0])
         text += ".0" if re.fullmatch(r"\d{1,4}\.\d{1,4}", text) else ""
-        older = [item for item in self.releases if version_key(item) <= version_key(text)] if text[:1].isdigit() else []
-        return text if text in self.releases else (older[-1] if older else "")
+        is_own = text in self.releases
+        return (text,) if is_own else self.newest_before(text), is_own
 
     def releases_for(self, base: str) -> list[str]:
         """Return the releases for a version of what the project is built on: 0.13.0rc1 to 0.13.0 for vLLM 0.13.0.
@@ -162,10 +162,19 @@ class FixIndex:
         same = [item for item in before if item.partition("/")[2] == release.pytorch]
         return (same or before or [""])[-1]
 
-    def newest_before(self, version: str) -> str:
-        """Return the newest release of torch_npu's line (`26.0.1/2.8.0`) up to a version that no release has; '' if none."""
-        older = [item for item in self.releases if version_key(item.partition("/")[0]) <= version_key(version)]
-        return max(older, key=lambda item: version_key(item.partition("/")[0]), default="")
+    def newest_before(self, version: str) -> tuple[str, ...]:
+        """Return the newest release up to a version that no release has, one for each PyTorch where it has several.
+
+        It begins with the same number: 99.0, or the version of another project, is near to none.
+        """
+        wanted = version_key(version)
+        keys = {release: version_key(release.partition("/")[0]) for release in self.releases}
+        newest = max((key for key in keys.values() if key <= wanted and key[0][0] == wanted[0][0]), default=None)
+        return tuple(release for release, key in keys.items() if key == newest)
+
+    def is_newer(self, version: str) -> bool:
+        """Say whether a version is newer than every release of the index."""
+        return all(version_key(version) > version_key(release.partition("/")[0]) for release in self.releases)
 
     def is_later(self, fix: Fix, releases: Collection[str]) -> bool:
         """Say whether a change came after releases: not all of them hold it, and no older one alone does."""

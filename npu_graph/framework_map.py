@@ -71,7 +71,7 @@ _MOVED = compile_on_use(
 _NUMBERS = compile_on_use(r"\d+|[a-z]+")
 _PACKAGE = compile_on_use(r"(?:^|.*/)((?:vllm_ascend|vllm|sglang|xllm)/[\w./-]+\.(?:py|cpp|h))$")
 # A pre-release stands before its release, a post-release behind it.
-_ORDER = {"dev": -2, "rc": -1, "post": 1}
+_ORDER = {"dev": -4, "a": -3, "alpha": -3, "b": -2, "beta": -2, "rc": -1, "post": 1}
 # Parts of a framework for one kind of hardware or an older engine, and the word by which a report speaks of them: they
 # define the usual names again.
 OTHER_PARTS = (("/_310p/", "310p"), ("/xlite/", "xlite"), ("/torchair/", "torchair"))

@@ -203,12 +203,25 @@ def test_an_issue_number_finds_the_change_that_closes_it() -> None:
 
 @pytest.mark.parametrize("version", ["0.18", "0.18.0", "v0.18.0", "0.18.0+empty", "0.18.0.post3"])
 def test_a_version_is_the_release_or_the_newest_before_it(ascend: FixIndex, version: str) -> None:
-    assert ascend.find_release(version) == "0.18.0"
+    assert ascend.find_release(version) == (("0.18.0",), version != "0.18.0.post3")
 
 
-@pytest.mark.parametrize("version", ["0.0.1", "main", "", "latest"])
-def test_a_version_before_all_releases_is_none(ascend: FixIndex, version: str) -> None:
-    assert ascend.find_release(version) == ""
+@pytest.mark.parametrize("version", ["0.0.1", "main", "", "latest", "2.10.0", "99"])
+def test_a_version_that_no_release_is_near_to_is_none(ascend: FixIndex, version: str) -> None:
+    """2.10.0 is torch_npu's: it is not taken for the newest release of another project."""
+    assert ascend.find_release(version) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("version", "release", "lines"),
+    [("26.1.5", "26.1.0", 5), ("26.0.0-beta.3", "26.0.0-beta.1", 1), ("26.2.0-beta.9", "26.2.0-beta.1", 6)],
+)
+def test_a_version_that_no_release_has_is_the_one_before_in_each_pytorch(
+    indexes: dict[str, FixIndex], version: str, release: str, lines: int
+) -> None:
+    """A final release comes after its betas; which PyTorch is meant the version does not say."""
+    found = indexes["torch_npu"].newest_before(version)
+    assert len(found) == lines and {item.partition("/")[0] for item in found} == {release}
 
 
 def test_names_are_found_whole_and_in_parts_and_chinese_in_pairs() -> None:
@@ -220,12 +233,6 @@ def test_names_are_found_whole_and_in_parts_and_chinese_in_pairs() -> None:
 
 def test_a_rows_own_numbers_are_no_words() -> None:
     assert parts_of("Fix ACLGraphWrapper in qwen2_5_vl (#2007)") == ["acl", "graph", "wrapper", "qwen"]
-
-
-@pytest.mark.parametrize(("version", "taken"), [("26.2.0", "26.0.1"), ("v26.2.0", "26.0.1"), ("7.4.0", "7.3.1")])
-def test_a_version_that_no_release_has_is_taken_as_the_one_before(version: str, taken: str) -> None:
-    shown = run_script(SCRIPT, "capture", "--project", f"torchair=={version}").stdout.decode()
-    assert f"{version} is not in the index of torchair; taken as {taken}/" in shown
 
 
 def test_an_index_that_is_absent_or_broken_finds_nothing(tmp_path: Path) -> None:
@@ -388,6 +395,8 @@ def test_nothing_found_is_said_to_prove_nothing() -> None:
         (("x", "--project", "llama.cpp"), "expected one of vllm-ascend, xllm, torch_npu, torchair, op-plugin"),
         (("x", "--project", "vllm-ascend==0.0.1"), "no such release; the index has 0.9.1 to"),
         (("x", "--project", "torch_npu==99"), "no such release"),
+        (("x", "--project", "vllm-ascend==2.10.0"), "no such release"),
+        (("x", "--project", "xllm==0.7.0", "--project", "xllm==0.8.0"), "xllm is given twice"),
         (("x", "--most", "0"), "expected 1 to 100"),
     ],
 )
@@ -396,9 +405,43 @@ def test_a_wrong_argument_is_one_line_that_says_what_is_expected(arguments: tupl
     assert code == 2 and said in answer["error"] and answer["error"].count("\n") == 1
 
 
-def test_a_version_near_to_a_release_is_taken_for_it_and_that_is_said() -> None:
-    done = run_script(SCRIPT, "capture", "--project", "vllm-ascend==0.18.0.post3")
-    assert b"0.18.0.post3 is not in the index of vllm-ascend; taken as 0.18.0" in done.stdout
+@pytest.mark.parametrize(
+    ("project", "said"),
+    [
+        ("vllm-ascend==0.18.0.post3", "0.18.0.post3 is not in the index of vllm-ascend; taken as 0.18.0"),
+        ("vllm-ascend==0.99.0", "0.99.0 is newer than what was read of vllm-ascend; taken as 0.25.1rc1"),
+        ("torchair==26.1.0/2.7.1", "26.1.0/2.7.1 is newer than what was read of torchair; taken as 26.0.0/2.7.1"),
+        ("vllm-ascend==0.18.0", None),
+        ("vllm_ascend==V0.18.0", None),
+        ("vllm-ascend==0.18.0-rc1", None),
+        ("torch-npu==2.7.1.post2", None),
+        ("op_plugin==26.1.0", None),
+    ],
+)
+def test_a_version_that_was_not_read_is_said_to_be_taken_as_another(project: str, said: str | None) -> None:
+    code, answer = ask("capture", "--project", project, "--most", "1")
+    assert code in (0, 1) and answer["notes"] == ([said] if said else [])
+
+
+def test_no_words_are_no_question() -> None:
+    code, answer = ask("  ")
+    assert code == 3 and "WORDS are empty" in answer["error"]
+
+
+def test_words_come_from_standard_input_too() -> None:
+    done = run_script(SCRIPT, "-", "--output", "json", input=b"graph capture\nstream deadlock")
+    assert json.loads(done.stdout)["results"] == ask("graph capture stream deadlock")[1]["results"]
+
+
+def test_the_answer_is_in_the_language_of_the_words() -> None:
+    assert "未与故障核对" in run_script(SCRIPT, "图模式 capture 卡死").stdout.decode()
+    assert "checked against the failure" in run_script(SCRIPT, "图模式 capture 卡死", "--lang", "en").stdout.decode()
+
+
+def test_a_long_answer_is_cut_and_says_how_to_get_the_rest() -> None:
+    short = run_script(SCRIPT, "graph", "capture", "--most", "100").stdout
+    assert len(short) < 21_000 and b"--all prints everything" in short
+    assert len(run_script(SCRIPT, "graph", "capture", "--most", "100", "--all").stdout) > len(short)
 
 
 # --- measuring ---------------------------------------------------------------------------------------------------

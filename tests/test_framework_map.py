@@ -111,9 +111,12 @@ def test_a_function_is_not_in_a_release_that_lacks_it(ascend: FrameworkMap) -> N
 
 
 def test_a_pre_release_stands_before_its_release() -> None:
-    mixed = ["0.18.0", "0.18.1rc1", "0.9.1", "0.18.0.post1", "0.10.0rc1", "0.18.0rc1"]
-    ordered = ["0.9.1", "0.10.0rc1", "0.18.0rc1", "0.18.0", "0.18.0.post1", "0.18.1rc1"]
-    assert sorted(mixed, key=version_key) == ordered
+    ordered = [
+        *("0.9.1", "0.10.0rc1", "0.18.0.dev2", "0.18.0a1", "0.18.0-beta.1", "0.18.0-beta.2", "0.18.0rc1", "0.18.0"),
+        *("0.18.0.post1", "0.18.1-alpha.1", "0.18.1b1", "0.18.1rc1"),
+    ]
+    as_text = sorted(ordered)
+    assert as_text != ordered == sorted(as_text, key=version_key)
 
 
 @pytest.mark.parametrize(

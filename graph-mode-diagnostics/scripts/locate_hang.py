@@ -25,7 +25,7 @@ from hang_locate.record import locate_hang
 from hang_locate.report import render
 
 from npu_graph import cli
-from npu_graph.diagnosis.located import detect_language
+from npu_graph.language import detect_language
 
 EXAMPLES = (
     "python3 locate_hang.py stack_*.txt npu-smi.txt ~/ascend/log/debug/plog",

@@ -3,13 +3,14 @@
 
 What the release notes list as a known issue of the release, if all that marks it is among the words, stands first.
 
-Usage: find_fix.py WORDS ... [--project NAME[==VERSION]] [--function NAME] [--most N] [--output text|json|md]
+Usage: find_fix.py WORDS ... | - [--project NAME[==VERSION]] [--function NAME] [--most N] [--output text|json|md]
 
-WORDS are those of the failure: names, error text, what goes wrong. --project limits the search to a project (several
-times for several) and, with a version, to changes that came after it; torch_npu's version also stands for torchair and
-op-plugin. A title is what the history says of a change: read the change before you rely on it.
+WORDS are those of the failure: names, error text, what goes wrong; - reads standard input. --project limits the search
+to a project (several times for several) and, with a version, to changes that came after it; torch_npu's version also
+stands for torchair and op-plugin. A title is what the history says of a change: read the change before you rely on it.
 
-Exit codes: 0 changes or known issues were found, 1 none was, 2 wrong usage, 4 the index is missing, 5 internal error.
+Exit codes: 0 changes or known issues were found, 1 none was, 2 wrong usage, 3 no words, 4 the index is missing,
+5 internal error.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from typing import Any, NamedTuple, Sequence
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from npu_graph import bundle, cli
-from npu_graph.diagnosis.report import code_span
 from npu_graph.fix_index import INDEXES, MAX_VERSION, FixIndex, Query
 from npu_graph.framework_map import DEFINITION, FRAMEWORKS, FrameworkMap
 from npu_graph.known_issues import KnownIssues, issue_record, issue_text
+from npu_graph.language import has_chinese
+from npu_graph.markdown import code_span
 from npu_graph.source_map import SourceMap
 
 SCHEMA = "npu-graph/fixes/1"
@@ -35,6 +37,7 @@ SHOWN_PLACES = 3
 SHOWN_FUNCTIONS = 4
 # Whose releases are those of torch_npu.
 OF_TORCH_NPU = ("torch_npu", "torchair", "op-plugin")
+_PROJECT_NAMES = {name.replace("_", "-"): name for name in INDEXES}
 EXAMPLES = (
     "python3 find_fix.py update_stream deadlock draft --project vllm-ascend==0.18.0",
     'python3 find_fix.py "cannot access local variable decode_metadata" --function build_for_graph_capture',
@@ -49,6 +52,7 @@ WORDS = {
         "none": "no later change has these words: this says nothing about whether it is mended",
         "read": "Titles as the histories have them, nearest first; none was checked against the failure.",
         "nearest": "{} is not in the index of {}; taken as {}",
+        "newer": "{} is newer than what was read of {}; taken as {}",
         "listed": "Known issue in the release notes: ",
         "do": ". Do: ",
     },
@@ -61,6 +65,7 @@ WORDS = {
         "none": "没有后续修改含有这些词；这并不说明问题是否已修复",
         "read": "标题取自提交历史，按接近程度排列；均未与故障核对。",
         "nearest": "{} 不在 {} 的索引中，按 {} 处理",
+        "newer": "{} 比已读取的 {} 版本都新，按 {} 处理",
         "listed": "发行说明中的已知问题：",
         "do": "。处理：",
     },
@@ -68,11 +73,20 @@ WORDS = {
 
 
 class Asked(NamedTuple):
-    """A project's history, the version that was asked for, the releases that it means, and where functions stand."""
+    """A project's history and what was asked for.
+
+    Attributes:
+        history: the project's index.
+        version: as given, '' for none.
+        releases: those that it means.
+        exact: whether they are the version itself, and not the nearest to it.
+        map: where the project's functions stand.
+    """
 
     history: FixIndex
     version: str
     releases: tuple[str, ...]
+    exact: bool
     map: FrameworkMap
 
 
@@ -82,45 +96,64 @@ def read_projects(given: Sequence[str], folders: Sequence[Path]) -> list[Asked]:
     Raises:
         CommandError: an unknown project or version, or no index at all.
     """
-    asked = []
-    for item in given or INDEXES:
+    asked: list[Asked] = []
+    for item in dict.fromkeys(given) or INDEXES:
         name, _, version = item.partition("==")
-        name = name.strip().lower().replace("torch-npu", "torch_npu").replace("vllm_ascend", "vllm-ascend")
-        if name not in INDEXES:
+        name = _PROJECT_NAMES.get(name.strip().lower().replace("_", "-"), "")
+        if not name:
             raise cli.CommandError(f"--project {item}: expected one of {', '.join(INDEXES)}, then ==VERSION")
+        if name in (one.history.name for one in asked):
+            raise cli.CommandError(f"--project {name} is given twice; ask for each version in a call of its own")
         index = FixIndex.load(name, folders)
         if not len(index):
             raise cli.CommandError(f"the index of {name} is not in the bundle: install it again", cli.ABSENT)
         version = cli.one_line(version.strip(), MAX_VERSION)
-        releases = _releases(index, name, version, folders)
+        releases, exact = find_releases(index, version, folders) if version else ((), True)
         has_lines = name in FRAMEWORKS and len(releases) == 1
         framework = FrameworkMap.load(name, folders) if has_lines else FrameworkMap()
-        asked.append(Asked(index, version, releases, framework))
+        asked.append(Asked(index, version, releases, exact, framework))
     return asked
 
 
-def _releases(index: FixIndex, name: str, version: str, folders: Sequence[Path]) -> tuple[str, ...]:
-    if not version:
-        return ()
-    if name in OF_TORCH_NPU:
+def find_releases(index: FixIndex, version: str, folders: Sequence[Path]) -> tuple[tuple[str, ...], bool]:
+    """Return the releases of an index that a version means, and whether they are that version itself.
+
+    Raises:
+        CommandError: no release is near.
+    """
+    if index.name in OF_TORCH_NPU:
         source_map = SourceMap.load(folders)
-        found, _ = source_map.find_release(version)
+        found, exact = source_map.find_release(version)
         known = dict.fromkeys(index.known_release(release, source_map) for release in found)
-        near = index.newest_before(version.lstrip("v")) if not found and version.lstrip("v")[:1].isdigit() else ""
-        releases = tuple(release for release in (*known, near) if release)
+        exact = exact and all(release.id in index.releases for release in found)
+        releases = tuple(release for release in known if release) or index.newest_before(version.lstrip("vV"))
     else:
-        near = index.find_release(version)
-        releases = (near,) if near else ()
+        releases, exact = index.find_release(version)
     if not releases:
         raise cli.CommandError(
-            f"--project {name}=={version}: no such release; the index has {index.releases[0]} to {index.releases[-1]}"
+            f"--project {index.name}=={version}: no such release; the index has {index.releases[0]} to "
+            f"{index.releases[-1]}"
         )
-    return releases
+    return releases, exact
 
 
-def _names(version: str, release: str) -> bool:
-    """Say whether a version is the release itself: 0.18.0, or 7.3.0 and 7.3.0/2.7.1."""
-    return version.lstrip("v") in (release, release.partition("/")[0])
+def _taken_as(asked: Asked, language: str) -> str:
+    """Return the note that the version asked for is not one that was read."""
+    note = WORDS[language]["newer" if asked.history.is_newer(asked.version) else "nearest"]
+    return note.format(asked.version, asked.history.name, ", ".join(asked.releases))
+
+
+def read_words(given: Sequence[str]) -> str:
+    """Return the words of the failure.
+
+    Raises:
+        CommandError: there are none.
+    """
+    words = [cli.read_inputs(["-"])[0].text if item == "-" else item for item in given]
+    text = " ".join(words)[:MAX_WORDS]
+    if not text.strip():
+        raise cli.CommandError("WORDS are empty; give names and error text of the failure", cli.NO_INPUT)
+    return text
 
 
 def _place(file: str, names: Sequence[str], asked: Asked) -> dict[str, Any]:
@@ -197,7 +230,7 @@ def _shown(place: dict[str, Any]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = cli.make_parser("Find later changes that may mend a failure.", EXAMPLES)
-    parser.add_argument("words", nargs="+", metavar="WORDS", help="words of the failure")
+    parser.add_argument("words", nargs="+", metavar="WORDS", help="words of the failure, or - for standard input")
     parser.add_argument(
         "--project", action="append", default=[], metavar="NAME[==VERSION]", help="whose history; repeatable"
     )
@@ -206,28 +239,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--most", type=int, default=MOST, metavar="N", help=f"at most so many (default {MOST})")
     parser.add_argument("--output", choices=("text", "json", "md"), default="text", help="form of the answer")
-    parser.add_argument("--lang", choices=("en", "zh"), default="en", help="language of the answer")
+    parser.add_argument("--lang", choices=("en", "zh"), default="", help="language (default: that of WORDS)")
+    parser.add_argument("--all", action="store_true", help="do not shorten a long answer")
     options = parser.parse_args(argv)
     if not 1 <= options.most <= MOST_OF_ALL:
         raise cli.CommandError(f"--most {options.most}: expected 1 to {MOST_OF_ALL}")
+    words = read_words(options.words)
+    language = options.lang or ("zh" if has_chinese(words) else "en")
     folders = bundle.knowledge_folders()
     asked = read_projects(options.project, folders)
-    notes = [
-        WORDS[options.lang]["nearest"].format(item.version, item.history.name, ", ".join(item.releases))
-        for item in asked
-        if item.releases and not any(_names(item.version, release) for release in item.releases)
-    ]
-    words = " ".join(options.words)[:MAX_WORDS]
     answer = {
         "schema": SCHEMA,
-        "notes": notes,
-        "known_issues": find_issues(words, asked, folders, options.lang),
+        "notes": [_taken_as(item, language) for item in asked if not item.exact],
+        "known_issues": find_issues(words, asked, folders, language),
         "results": find_fixes(words, options.function, asked, options.most),
     }
     if options.output == "json":
         cli.write_json(answer)
     else:
-        cli.write_text(render(answer, options.lang, options.output == "md"))
+        text = render(answer, language, options.output == "md") + "\n"
+        cli.write_text(text if options.all else cli.bound_output(text))
     return cli.DONE if answer["results"] or answer["known_issues"] else cli.NEGATIVE
 
 

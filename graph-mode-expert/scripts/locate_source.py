@@ -36,6 +36,8 @@ from npu_graph import bundle, cli
 from npu_graph.diagnosis.environment import find_environment
 from npu_graph.diagnosis.reading import read_report
 from npu_graph.framework_map import DEFINITION, FRAMEWORKS
+from npu_graph.language import has_chinese
+from npu_graph.markdown import code_span
 from npu_graph.source_map import MAP_NAME, Inference, Match, Place, Release, Row, SourceMap, find_places, parse_lines
 
 SCHEMA = "npu-graph/source/1"
@@ -135,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not options.text:
         raise cli.CommandError("a TEXT is needed: an error message, a frame, or - for standard input")
     texts = [_text_of(argument) for argument in options.text]
-    zh = options.lang == "zh" or (not options.lang and any(_has_chinese(text) for text in texts))
+    zh = options.lang == "zh" or (not options.lang and any(has_chinese(text) for text in texts))
     options.lang = "zh" if zh else "en"
     context = find_context(texts, options.torch_npu, options.source, source_map)
     asked = _framework_versions(options.framework)
@@ -482,7 +484,7 @@ def _print(record: dict[str, Any], options: argparse.Namespace, render: Any) -> 
     if options.output == "json":
         cli.write_json(record)
     else:
-        text = render(record, options.lang == "zh", _code if options.output == "md" else str)
+        text = render(record, options.lang == "zh", code_span if options.output == "md" else str)
         cli.write_text(text if options.all else cli.bound_output(text))
     if "check" in record:
         return cli.NEGATIVE if record["check"]["usable"] == "no" else cli.DONE
@@ -492,18 +494,6 @@ def _print(record: dict[str, Any], options: argparse.Namespace, render: Any) -> 
         for result in record["results"]
     )
     return cli.DONE if located else cli.NEGATIVE
-
-
-def _is_located(match: dict[str, Any]) -> bool:
-    """Say whether a match has a place; one in a framework's release that lacks it has none."""
-    return "release" not in match or match["release"] is None or bool(match["lines"])
-
-
-def _code(text: str) -> str:
-    """Return the text as a Markdown code span that its own backticks cannot close."""
-    ticks = max(map(len, re.findall("`+", text)), default=0)
-    fence = "`" * (ticks + 1)
-    return f"{fence} {text} {fence}" if ticks else f"{fence}{text}{fence}"
 
 
 # --- small things ------------------------------------------------------------------------------------------------
@@ -645,10 +635,6 @@ def _newest_final(source_map: SourceMap) -> Release:
 
 def _printable(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
-
-
-def _has_chinese(text: str) -> bool:
-    return any("\u4e00" <= character <= "\u9fff" for character in text)
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 from health.tables import read_table
 
 from npu_graph import bundle, cli
-from npu_graph.diagnosis.report import code_span
 from npu_graph.framework_map import DEPRECATED, FRAMEWORKS, FrameworkMap, span
+from npu_graph.markdown import code_span
 from npu_graph.patterns import load_patterns
 
 SCHEMA = "npu-graph/variables/1"

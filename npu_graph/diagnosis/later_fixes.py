@@ -116,9 +116,8 @@ def _releases(item: Reading, history: FixIndex) -> tuple[str, ...]:
     version is possible: a change in the last of them may be missing in what ran.
     """
     if item.map.name == history.name and item.contradicts:
-        return (
-            history.find_release(item.stated[0]),
-        )  # the lines fit other releases: what the stated one holds is left out
+        # The lines fit other releases: what the stated one holds is left out.
+        return history.find_release(item.stated[0])[0]
     if item.map.name == history.name and (item.stated or (item.fit is not None and item.fit.releases)):
         return tuple(item.releases)
     bases = {release.partition("rc")[0] for release in item.releases}

@@ -30,6 +30,7 @@ from npu_graph.diagnosis.reading import Report, read_report
 from npu_graph.diagnosis.tracebacks import find_exceptions
 from npu_graph.expressions import compile_on_use
 from npu_graph.knowledge import Knowledge
+from npu_graph.language import detect_language
 from npu_graph.patterns import CANDIDATE_FROM, KNOWN_FROM, Evidence, Match, Pattern, match_patterns
 
 MAX_PATTERNS = 5
@@ -39,9 +40,6 @@ _RULED_OUT_SCORE = 0.5
 _NEAR_BY_CODE = 0.29
 # Where a table of versions stands: near the head of a report.
 MAX_TABLE = 64 * 1024
-_CHINESE_SHARE = 0.02
-_CHINESE_LINE = 0.4
-EDGE_LINES = 3
 
 
 class Located(NamedTuple):
@@ -148,22 +146,6 @@ def _with_code(told: FirstCause, cause: FirstCause) -> FirstCause:
 def _only_names_a_code(failure: Failure) -> bool:
     """Say whether the failure is no more than a code that somebody's sentence names."""
     return failure.type == "code" and _PROSE.search(failure.text) is not None and IN_A_LOG.search(failure.text) is None
-
-
-def detect_language(text: str) -> str:
-    """Return 'zh' when the people's part of the text is Chinese, else 'en'."""
-    sample = text[:20000]
-    chinese = _count_chinese(sample)
-    if chinese >= 8 and chinese > len(sample) * _CHINESE_SHARE:
-        return "zh"
-    # A question stands before or after a pasted log, whatever the log is in.
-    written = [line for line in text.split("\n") if line.strip()]
-    edges = written[:EDGE_LINES] + written[-EDGE_LINES:]
-    return "zh" if any(8 <= _count_chinese(line) > len(line) * _CHINESE_LINE for line in edges) else "en"
-
-
-def _count_chinese(text: str) -> int:
-    return sum(1 for character in text if "一" <= character <= "鿿")
 
 
 def _best_matches(report: Report, primary: Failure | None, echoes: str, patterns: Sequence[Pattern]) -> list[Match]:

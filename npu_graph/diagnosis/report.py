@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from npu_graph.known_issues import issue_text
+from npu_graph.markdown import code_span
 from npu_graph.patterns import Pattern
 
 _SHOWN_VERSIONS = ("torch", "torch_npu", "cann", "driver", "soc", "python")
@@ -212,18 +213,6 @@ def render_text(record: dict[str, Any]) -> str:
 def render_markdown(record: dict[str, Any]) -> str:
     """Return the report as Markdown; text from the input stands in code spans, so it cannot become structure."""
     return _render(record, heading=lambda title: f"\n## {title}\n", mark=code_span)
-
-
-def code_span(text: str) -> str:
-    """Return the text as a Markdown code span that nothing inside it can close."""
-    longest = 0
-    run = 0
-    for character in text:
-        run = run + 1 if character == "`" else 0
-        longest = max(longest, run)
-    ticks = "`" * (longest + 1)
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{ticks}{pad}{text}{pad}{ticks}"
 
 
 def _render(record: dict[str, Any], heading: Any, mark: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_graph.diagnosis.report import code_span
+from npu_graph.markdown import code_span
 
 _WORDS = {
     "en": {
