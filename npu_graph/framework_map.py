@@ -274,11 +274,24 @@ class FrameworkMap:
 
 
 class Fit(NamedTuple):
-    """Which releases of a framework have every line of a stack. `against` are the frames that no release explains."""
+    """Which releases of a framework have the lines of a stack.
+
+    Attributes:
+        releases: those that have every line of `evidence`; [] when no frame is of any release.
+        evidence: the frames that are of one release.
+        unknown: frames that no release has: of a patched file.
+        elsewhere: frames that other releases have.
+    """
 
     releases: list[str]
     evidence: list[Place]
-    against: list[Place]
+    unknown: list[Place]
+    elsewhere: list[Place]
+
+    @property
+    def against(self) -> list[Place]:
+        """The frames that `releases` do not have."""
+        return [*self.unknown, *self.elsewhere]
 
 
 def mentioned(text: str) -> list[str]:
@@ -337,29 +350,31 @@ def span(releases: Sequence[str], known: Sequence[str]) -> str:
 
 
 def fit_releases(places: Sequence[Place], framework_map: FrameworkMap) -> Fit | None:
-    """Return the releases whose sources have every line of the stack; None when no frame is of the mapped files."""
-    releases: list[str] | None = None
+    """Return the releases whose sources have the stack's lines; None when no frame is of the mapped files.
+
+    Of frames of different releases the first ones decide.
+    """
+    releases: list[str] = []
     evidence: list[Place] = []
-    against: list[Place] = []
+    unknown: list[Place] = []
+    elsewhere: list[Place] = []
     for place in dict.fromkeys(place._replace(text="", call="") for place in places):
         fits = framework_map.releases_at(place)
         if fits is None:
             continue
         here = place._replace(file=framework_map.file_of(place))
-        both = [release for release in (releases if releases is not None else fits) if release in fits]
+        both = [release for release in releases or fits if release in fits]
         if both:
             releases = both
-            evidence.append(here)
-        else:
-            against.append(here)
-    if releases is None and not against:
-        return None
-    return Fit(releases or [], evidence, against)
+        (evidence if both else elsewhere if fits else unknown).append(here)
+    return Fit(releases, evidence, unknown, elsewhere) if evidence or unknown else None
 
 
 def own_path(file: str) -> str:
     """Return a path from the framework's package on, '' when it is none's."""
-    found = _PACKAGE.match(file.replace("\\", "/"))
+    # What stands before site-packages is a folder of the installation, whatever it is called.
+    path = file.replace("\\", "/").rpartition("-packages/")[2]
+    found = _PACKAGE.match(path) if "/lib/python3." not in path else None
     return found.group(1) if found else ""
 
 

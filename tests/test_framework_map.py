@@ -252,7 +252,20 @@ def test_a_frame_that_no_release_explains_is_kept_apart(ascend: FrameworkMap) ->
     fit = fit_releases(find_places(text), ascend)
     assert fit is not None
     assert fit.releases == ["0.11.0rc0", "0.11.0rc1", "0.11.0rc2"]
-    assert [(place.function, place.file, place.line) for place in fit.against] == [("_dummy_run", RUNNER, 9)]
+    assert [(place.function, place.file, place.line) for place in fit.unknown] == [("_dummy_run", RUNNER, 9)]
+    assert fit.elsewhere == []
+
+
+def test_a_frame_of_other_releases_is_not_said_to_be_of_none(ascend: FrameworkMap, diagnose_text: Diagnose) -> None:
+    (site,) = ascend.named("NPUModelRunner._dummy_run")
+    line = ascend.lines_in(site, "0.18.0")[0] + 1
+    text = "\n".join([frame(RUNNER, 3418, "initialize_aclgraph_capture"), frame(RUNNER, line, "_dummy_run")])
+    fit = fit_releases(find_places(text), ascend)
+    assert fit is not None and fit.releases == ["0.11.0rc0", "0.11.0rc1", "0.11.0rc2"]
+    assert (fit.unknown, [place.function for place in fit.elsewhere]) == ([], ["_dummy_run"])
+    record = diagnose_text(f"Traceback (most recent call last):\n{text}\nValueError: no such size\n")
+    shown = render_text(record)
+    assert "of other releases: _dummy_run at" in shown and "none of the known ones" not in shown
 
 
 @pytest.mark.parametrize(
@@ -282,6 +295,8 @@ def test_own_path_starts_at_the_package() -> None:
     assert own_path("/vllm-workspace/vllm-ascend/vllm_ascend/utils.py") == "vllm_ascend/utils.py"
     assert own_path(r"C:\x\site-packages\sglang\srt\server.py") == "sglang/srt/server.py"
     assert own_path("/usr/lib/python3/subprocess.py") == ""
+    assert own_path("/vllm-workspace/vllm/vllm/v1/engine/core.py") == "vllm/v1/engine/core.py"
+    assert own_path("/envs/sglang/lib/python3.11/site-packages/torch_npu/npu/graphs.py") == ""
 
 
 # --- the diagnosis -----------------------------------------------------------------------------------------------

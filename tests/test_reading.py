@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from npu_graph.cli import InputText
-from npu_graph.diagnosis.reading import MAX_LINES, clean_line, read_report
+from npu_graph.diagnosis.bounds import MAX_CHARACTERS, MAX_FULL_INPUTS, MAX_LINES, MAX_TRACE_LINES
+from npu_graph.diagnosis.reading import clean_line, read_report
 
 PREFIXED = [
     ("(Worker_TP0 pid=2390) ERROR 06-10 16:39:42 [multiproc_executor.py:962] RuntimeError: x", "Worker_TP0 pid=2390"),
@@ -79,3 +80,54 @@ def test_a_huge_log_is_cut_to_the_neighbourhood_of_its_errors() -> None:
     assert len(report.lines) < 200
     assert any(line.number == 2 * MAX_LINES + 1 and "NPUGraph::replay" in line.text for line in report.lines)
     assert "not diagnosed" in report.left_out[0]
+
+
+FAILURE = "RuntimeError: Called NPUGraph::replay without a preceding successful capture."
+
+
+def noisy(name: str, count: int, last: str = "all errors told") -> InputText:
+    """An input in which every line looks like one near an error."""
+    return InputText(name, "\n".join([f"ERROR step {index}" for index in range(count)] + [last]), 0)
+
+
+def test_a_large_input_leaves_the_others_their_place() -> None:
+    inputs = [noisy("a.log", 2 * MAX_LINES), noisy("b.log", 2 * MAX_LINES), InputText("c.log", FAILURE, 0)]
+    report = read_report(inputs)
+    assert report.lines[-1].text == FAILURE
+    assert {line.source for line in report.lines} == {"a.log", "b.log", "c.log"}
+    assert len(report.lines) <= MAX_FULL_INPUTS * MAX_LINES
+
+
+def test_what_is_near_an_error_and_not_read_is_not_said_to_be_far_from_one() -> None:
+    report = read_report([noisy("a.log", 3 * MAX_LINES, FAILURE)])
+    assert len(report.lines) == MAX_LINES
+    (told,) = report.left_out
+    assert told.startswith(f"a.log: {2 * MAX_LINES + 1} lines in the middle were too many")
+
+
+def test_how_a_log_began_and_how_it_ended_are_both_read() -> None:
+    numbers = [line.number for line in read_report([noisy("a.log", 3 * MAX_LINES, FAILURE)]).lines]
+    assert (numbers[0], numbers[-1]) == (1, 3 * MAX_LINES + 1) and numbers == sorted(numbers)
+
+
+def test_a_trace_in_one_string_keeps_its_exception_however_long_it_is() -> None:
+    frames = "".join(f'  File "a.py", line {number}, in f\\n    g()\\n' for number in range(MAX_TRACE_LINES))
+    lines = clean_line(1, f"Traceback (most recent call last):\\n{frames}{FAILURE}")
+    assert lines[0].text.startswith("Traceback") and lines[-1].text == FAILURE
+    assert len(lines) <= MAX_TRACE_LINES
+
+
+def test_a_line_of_a_megabyte_keeps_its_head_and_its_tail_and_that_is_said() -> None:
+    report = read_report([InputText("a.log", "RuntimeError: " + "x" * 1_000_000 + FAILURE, 0)])
+    assert report.lines[0].text.startswith("RuntimeError: x") and report.lines[-1].text.endswith(FAILURE)
+    assert report.left_out == ["a.log: the middle of line 1 (1000091 characters) was not read"]
+
+
+@pytest.mark.parametrize("trace", [False, True])
+def test_what_is_read_is_bounded_whatever_the_lines_are(trace: bool) -> None:
+    line = "Error " + ("\\n" * 5000 if trace else "x" * 70_000)
+    inputs = [InputText(f"{number}.log", "\n".join([line] * 300), 0) for number in range(6)]
+    report = read_report(inputs)
+    assert 0 < len(report.lines) <= MAX_FULL_INPUTS * MAX_LINES
+    assert sum(len(item.text) for item in report.lines) <= MAX_FULL_INPUTS * MAX_CHARACTERS
+    assert {item.source for item in report.lines} == {item.name for item in inputs}

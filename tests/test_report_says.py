@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Callable
 
 import pytest
@@ -150,3 +151,86 @@ class TestACaptureEndAlone:
     def test_who_is_to_blame_is_a_guess(self, diagnose_text: Diagnose) -> None:
         assert diagnose_text(self.LINE)["owner"]["confidence"] <= 0.5
         assert diagnose_text(f"vllm serve m, vllm-ascend 0.13\n{self.LINE}")["owner"]["confidence"] > 0.5
+
+
+FRAME = (
+    'Traceback (most recent call last):\n  File "{file}", line 12, in run\n    work()\nValueError: graph capture: x\n'
+)
+
+
+class TestPlacesToReadOn:
+    @pytest.mark.parametrize(
+        ("file", "repository", "shown"),
+        [
+            (
+                "/w/vllm-ascend/vllm_ascend/torchair/torchair_model.py",
+                "vllm-project/vllm-ascend",
+                "vllm_ascend/torchair/",
+            ),
+            ("/vllm-workspace/vllm/vllm/v1/core.py", "vllm-project/vllm", "vllm/v1/core.py"),
+            ("/w/sglang/python/sglang/srt/server.py", "sgl-project/sglang", "sglang/srt/server.py"),
+            ("/envs/vllm/lib/python3.11/site-packages/torch_npu/npu/graphs.py", "Ascend/pytorch", "torch_npu/npu/"),
+            ("/envs/torch/lib/python3.11/site-packages/vllm/v1/core.py", "vllm-project/vllm", "vllm/v1/core.py"),
+            ("/x/site-packages/torch_npu/dynamo/torchair/core/a.py", "Ascend/torchair", "torch_npu/dynamo/torchair/"),
+            ("/home/me/train.py", "", "/home/me/train.py"),
+        ],
+    )
+    def test_a_frame_is_of_its_own_repository(
+        self, diagnose_text: Diagnose, file: str, repository: str, shown: str
+    ) -> None:
+        (anchor,) = diagnose_text(FRAME.format(file=file))["anchors"]
+        assert anchor["repo"] == repository and anchor["file"].startswith(shown)
+
+    def test_a_frame_of_the_standard_library_is_no_place_to_read_on(self, diagnose_text: Diagnose) -> None:
+        text = FRAME.format(file="/home/me/train.py").replace(
+            "ValueError", '  File "/envs/sglang/lib/python3.11/threading.py", line 982, in run\nValueError'
+        )
+        assert [item["file"] for item in diagnose_text(text)["anchors"]] == ["/home/me/train.py"]
+
+
+class TestWhereToFix:
+    @pytest.mark.parametrize("example", sorted((ROOT / "graph-mode-diagnostics/examples").glob("*.txt")), ids=str)
+    def test_it_is_a_file_that_the_owner_can_change(self, diagnose_text: Diagnose, example: Path) -> None:
+        record = diagnose_text(example.read_text(encoding="utf-8"))
+        where, owner = record["report"]["fix"]["where"], record["owner"]["value"]
+        if owner in ("user_code", "framework", "environment", "cann", "driver", "hccl"):
+            assert not any(part in where for part in ("torch_npu/", "op_plugin/", "/torch/", "torchair/"))
+        if owner in ("environment", "cann", "driver", "hccl"):
+            assert where == ""
+
+
+class TestNoFix:
+    UNKNOWN = "torch 2.7.1, torch_npu 2.7.1, CANN 8.5.0, python3 -m vllm serve, npugraph capture\n" + FRAME.format(
+        file="/w/vllm/vllm/v1/core.py"
+    )
+
+    def test_nothing_is_asked_for_where_nothing_is_missing(self, diagnose_text: Diagnose) -> None:
+        record = diagnose_text(self.UNKNOWN)
+        assert (record["verdict"], record["missing"]) == ("unknown", [])
+        assert "Read on from the places below" in render_text(record)
+        assert "listed as missing" not in render_text(record)
+
+
+class TestHangs:
+    @pytest.mark.parametrize(
+        "text", ["8卡 graph capture 报错", "单卡图模式报错", "多卡间 graph capture 失败", "双卡 aclgraph 报错"]
+    )
+    def test_a_card_is_no_hang(self, diagnose_text: Diagnose, text: str) -> None:
+        missing = [item["how"] for item in diagnose_text(f"{text}\nRuntimeError: 7 is no size\n")["missing"]]
+        assert not any("py-spy" in how for how in missing)
+
+    @pytest.mark.parametrize("text", ["图模式卡住了", "aclgraph 一直卡", "8卡跑图模式卡在 capture", "replay 就卡死"])
+    def test_standing_still_is_one(self, diagnose_text: Diagnose, text: str) -> None:
+        missing = [item["how"] for item in diagnose_text(text)["missing"]]
+        assert any("py-spy" in how for how in missing)
+
+
+def test_an_earlier_exception_that_was_not_chosen_is_not_called_a_line_of_a_log(diagnose_text: Diagnose) -> None:
+    text = (
+        FRAME.format(file="/home/me/a.py")
+        + "\n"
+        + "step\n" * 6
+        + "[ERROR] AclrtMalloc failed, error code is 207001, EL0004: Failed to allocate memory.\n"
+    )
+    aside = diagnose_text(text)["first_cause"]["wrapped_by"]
+    assert [item["why"] for item in aside] == ["an earlier exception, not shown to lead to the failure"]

@@ -11,6 +11,18 @@ def exceptions(text: str) -> list[Raised]:
     return find_exceptions(read_report([InputText("-", text, 0)]).lines)
 
 
+ONE = 'Traceback (most recent call last):\n  File "/app/a.py", line 1, in f\n    g()\nValueError: one\n'
+CUT = 'Traceback (most recent call last):\n  File "/app/a.py", line 1, in f\n'
+
+
+def test_no_two_processes_share_a_chain() -> None:
+    """A traceback whose exception is cut off takes a chain too."""
+    text = "".join(f"[rank0]: {line}\n" for line in (CUT + CUT + ONE).splitlines())
+    text += "".join(f"[rank1]: {line}\n" for line in (ONE + ONE).splitlines())
+    found = exceptions(text)
+    assert len(found) == 3 and len({item.chain for item in found}) == 3
+
+
 CHAIN = """Traceback (most recent call last):
   File "/app/model.py", line 12, in forward
     n = mask.sum().item()

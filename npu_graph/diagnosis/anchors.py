@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+from npu_graph.diagnosis.classification import passes_on
 from npu_graph.diagnosis.error_lines import CallSite
 from npu_graph.diagnosis.first_cause import Failure
 from npu_graph.diagnosis.framework_places import Reading, find_source, is_explained, version_of
 from npu_graph.expressions import compile_on_use
+from npu_graph.framework_map import own_path
 from npu_graph.patterns import Pattern
 from npu_graph.source_map import LOST_NAME, Match, Place, Release, SourceMap
 
 MAX_ANCHORS = 6
+_FRAMEWORKS = {
+    "vllm_ascend": "vllm-project/vllm-ascend",
+    "vllm": "vllm-project/vllm",
+    "sglang": "sgl-project/sglang",
+    "xllm": "xLLM-AI/xllm",
+}
 _REPOSITORIES = (
     (compile_on_use(r"torch_npu/(?:csrc/aten/ops|op_plugin)/"), "Ascend/op-plugin"),
     (compile_on_use(r"torch_npu/dynamo/torchair|torchair/"), "Ascend/torchair"),
     (compile_on_use(r"torch_npu/"), "Ascend/pytorch"),
-    (compile_on_use(r"vllm_ascend/"), "vllm-project/vllm-ascend"),
-    (compile_on_use(r"vllm/"), "vllm-project/vllm"),
-    (compile_on_use(r"sglang/"), "sgl-project/sglang"),
-    (compile_on_use(r"xllm/core/"), "xLLM-AI/xllm"),
     (compile_on_use(r"(?:^|/)torch/"), "pytorch/pytorch"),
 )
 # `Ascend/pytorch@v2.12.0 torch_npu/csrc/core/npu/NPUGraph.cpp NPUGraph::capture_begin`
 _SOURCE = compile_on_use(r"([\w.-]+/[\w.-]+)@(\S+) (\S+\.\w{1,5})(?::(\d+)\S*)?(?: (\S.*))?")
-_KNOWN_ROOT = compile_on_use(r"(?:torch_npu|vllm_ascend|vllm|sglang|torch)/(?:[\w.-]+/)*[\w.-]+$")
+_KNOWN_ROOT = compile_on_use(r"(?:torch_npu|torch)/(?:[\w.-]+/)*[\w.-]+$")
 
 
 def find_anchors(
@@ -61,7 +65,8 @@ def find_anchors(
     anchors += raised
     for frame in reversed(primary.frames if primary is not None else []):
         repository = _repository(frame.file)
-        if repository != "pytorch/pytorch" or not anchors:
+        is_passed = repository == "pytorch/pytorch" and anchors or not repository and passes_on(frame.file)
+        if not is_passed:
             of_frame = version if repository.startswith("Ascend/") else version_of(repository, frameworks)
             sure = is_explained(frame.file, frame.line, frame.function, frameworks)
             anchors.append(_anchor(repository, _relative(frame.file), frame.function, frame.line, of_frame, sure))
@@ -141,11 +146,13 @@ def _anchor(
 
 
 def _repository(file: str) -> str:
-    path = file.replace("\\", "/")
-    return next((name for expression, name in _REPOSITORIES if expression.search(path)), "")
+    path = _relative(file)
+    framework = _FRAMEWORKS.get(own_path(path).partition("/")[0])
+    return framework or next((name for expression, name in _REPOSITORIES if expression.search(path)), "")
 
 
 def _relative(file: str) -> str:
     """Return the path from the package on: an installation's own folders tell nobody anything."""
-    found = _KNOWN_ROOT.search(file.replace("\\", "/"))
-    return found.group(0) if found else file
+    path = file.replace("\\", "/")
+    found = _KNOWN_ROOT.search(path.rpartition("-packages/")[2])
+    return own_path(file) or (found.group(0) if found else file)

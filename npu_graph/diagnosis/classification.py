@@ -102,8 +102,11 @@ _WITHOUT_GRAPH = compile_on_use(
     r"|(?:关闭|关掉|去掉)(?:了)?(?:图模式| ?acl ?graph| ?npu ?graph)(?:之?后)?.{0,6}(?:依旧|依然|仍然|还是|也)|单算子模式(?:同样|也|仍)"
     r"|eager(?: mode)? (?:fails|hangs|also|too|has the same|as well)|与图模式无关|(?:没有?|未)(?:用|使用|开启?)(?:过)?图|eager.{0,6}(?:也|同样)"
 )
+# 卡 alone is also a device (8卡, 单卡, 卡间).
+STANDS_STILL = r"卡(?:死|住|在|顿|了|主|着|到)|(?:一直|直接|就|会|又|也|总是)卡(?!片|号|间|上)"
 _FAILS_THERE = compile_on_use(
-    r"fail|hang|wrong|garbled|same|error|crash|problem|also|too\b|\bnot (?:related|caused)|abort|slow|happen|occur|remain|still|persist|也|同样|报错|失败|复现|问题|无关|卡"
+    r"fail|hang|wrong|garbled|same|error|crash|problem|also|too\b|\bnot (?:related|caused)|abort|slow|happen|occur|remain|still|persist|也|同样|报错|失败|复现|问题|无关|"
+    + STANDS_STILL
 )
 # "It works without npugraph" is the commonest sentence of a report about graph mode: it must not rule graph mode out.
 _RUNS_THERE = compile_on_use(
@@ -242,7 +245,9 @@ _ONLY_WITH_GRAPH = compile_on_use(
     r"eager.{0,60}(?:pass|fine|works?\b|\bok\b|正常|通过|没问题|不报错)|(?:pass|fine|works?\b|\bok\b|正常).{0,40}eager"
     r"|(?:only|just|仅|只(?:有|在)).{0,30}(?:graph|图模式)|(?:without|disabl\w{0,3}|关(?:闭|掉)?|不开).{0,20}(?:graph|图)"
     r"|in graph mode|图模式下|during (?:graph )?capture|at capture|捕获时|graph (?:capture|replay)"
-    r"|\b(?:capture|replay) (?:hangs?|fails?|crash\w{0,2}|stuck)|(?:捕获|重放|replay).{0,4}(?:卡|失败|报错|挂)"
+    r"|\b(?:capture|replay) (?:hangs?|fails?|crash\w{0,2}|stuck)|(?:捕获|重放|replay).{0,4}(?:失败|报错|挂|"
+    + STANDS_STILL
+    + ")"
 )
 # Started without graph mode it works: a command that switches it off is then no sign that graph mode plays no part.
 _EAGER_WORKS = compile_on_use(
@@ -380,9 +385,6 @@ _PASSES_ON = compile_on_use(r"/torch/(?!_npu)|/lib/python3\.\d{1,2}/(?!site-pack
 _HELPS = compile_on_use(r"/torch/__init__\.py$|/lib/python3\.\d{1,2}/(?!site-packages|dist-packages)|<frozen|<string>")
 # A check of its caller's arguments says nothing about the code around it.
 _CHECKS_ARGUMENTS = compile_on_use(r"/torch/__init__\.py$")
-_OF_DEVICE = compile_on_use(
-    r"out of memory|npu function error|error code is|\baclnn\w|ai ?core|aivec|\be[a-z1-9]\d{4}\b"
-)
 
 
 def raising_frame(primary: Failure) -> Frame | None:
@@ -392,7 +394,12 @@ def raising_frame(primary: Failure) -> Frame | None:
 
 def _own_frame(primary: Failure) -> Frame | None:
     """Return the deepest frame outside torch and the standard library, None when there is none."""
-    return next((frame for frame in reversed(primary.frames) if not _PASSES_ON.search(frame.file)), None)
+    return next((frame for frame in reversed(primary.frames) if not passes_on(frame.file)), None)
+
+
+def passes_on(file: str) -> bool:
+    """Say whether a file is torch's or the standard library's: its frames pass calls on."""
+    return _PASSES_ON.search(file) is not None
 
 
 def _internal_owner(primary: Failure) -> str:

@@ -343,7 +343,7 @@ def _closing_captures(failures: Sequence[Failure], standing: Sequence[bool]) -> 
 
 def _waits_after_allocation(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
     """A wait that times out, or an OutOfMemory wrapper, when the device refused an allocation (207001, EL0004)."""
-    if not any(_ALLOCATION.search(item.text) and not _only_wait(item.text) for item in failures):
+    if not any(_ALLOCATION.search(item.text) for item in failures):
         return []
     why = Reason(
         "follows from the failed device allocation (207001/EL0004): the wait or the wrapper only reports it",
@@ -356,10 +356,6 @@ def _waits_after_allocation(failures: Sequence[Failure], standing: Sequence[bool
         and not _ALLOCATION.search(item.text)
         and not _OWN_ALLOCATOR.search(item.text)
     ]
-
-
-def _only_wait(text: str) -> bool:
-    return bool(_WAIT_OR_OOM.search(text)) and not _ALLOCATION.search(text)
 
 
 def _refusals_beside_faults(failures: Sequence[Failure], standing: Sequence[bool]) -> list[tuple[int, Reason]]:
@@ -436,6 +432,10 @@ def _why_later(first: Failure, other: Failure) -> Reason:
         return Reason(
             f"from another process ({other.stream}); compare times if you doubt the order",
             f"来自另一个进程（{other.stream}），如怀疑先后请对比时间",
+        )
+    if other.order < first.order and other.kind == "exception":
+        return Reason(
+            "an earlier exception, not shown to lead to the failure", "更早的异常，但没有证据表明它导致了该失败"
         )
     if other.order < first.order:
         return Reason(

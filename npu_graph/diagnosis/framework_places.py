@@ -101,7 +101,8 @@ def release_records(readings: Sequence[Reading]) -> list[dict[str, Any]]:
             "releases": list(item.fit.releases),
             "shown": span(item.fit.releases, item.map.releases),
             "from": [_shown(place) for place in item.fit.evidence],
-            "not_explained": [_shown(place) for place in item.fit.against],
+            "not_explained": [_shown(place) for place in item.fit.unknown],
+            "of_others": [_shown(place) for place in item.fit.elsewhere],
             "contradicts": item.contradicts,
         }
         for item in readings
@@ -126,7 +127,7 @@ def version_of(repository: str, readings: Sequence[Reading]) -> str | None:
 
 
 def is_explained(file: str, line: int, function: str, readings: Sequence[Reading]) -> bool:
-    """Say whether a frame stands where some release of its framework has it; a file without a map is not in doubt."""
+    """Say whether a frame stands where the releases of the stack have it; a file without a map is not in doubt."""
     place = Place(function, own_path(file), line, "", "")
     return not any(item.fit is not None and place in item.fit.against for item in readings)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Sequence
 
-from npu_graph.diagnosis.classification import GRAPH_WORDS
+from npu_graph.diagnosis.classification import GRAPH_WORDS, STANDS_STILL
 from npu_graph.diagnosis.error_lines import speaks_of_device
 from npu_graph.diagnosis.first_cause import Failure
 from npu_graph.expressions import compile_on_use
@@ -86,7 +86,9 @@ ITEMS = {
 }  # fmt: skip
 
 # Whole words: "install", "changed" and "exchange" hold the letters too.
-_HANGS = compile_on_use(r"\bhang(?:s|ing)?\b|\bhung\b|\bstuck\b|deadlock|卡|hang住|(?:不|未)返回|无响应")
+_HANGS = compile_on_use(
+    r"\bhang(?:s|ing)?\b|\bhung\b|\bstuck\b|deadlock|" + STANDS_STILL + r"|hang住|(?:不|未)返回|无响应"
+)
 # Also called after an exception in the body of the capture: pasted alone it may hide the cause above it.
 _CLOSES_CAPTURE = compile_on_use(r"\bcapture_end\b|AclmdlRICaptureEnd")
 # Nothing fails there, so there is no stack to send.

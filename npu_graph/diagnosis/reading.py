@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Iterable, NamedTuple, Sequence
+from typing import NamedTuple, Sequence
 from unicodedata import category
 
 from npu_graph.cli import InputText
+from npu_graph.diagnosis.bounds import MAX_LINE, MAX_RAW_LINE, MAX_TRACE_LINES, choose_lines, holds_trace
 from npu_graph.expressions import compile_on_use
-
-# A longer line is cut in pieces: a signature then runs on bounded text. Traces in one JSON string are split first.
-MAX_LINE = 2000
-MAX_PIECES = 40
-# More lines than this is a log; only the neighbourhood of its error lines is diagnosed.
-MAX_LINES = 20000
-# The same bound in characters: every signature is looked for in all of the text.
-MAX_CHARACTERS = 1_500_000
-CONTEXT_LINES = 40
 
 _ANSI = compile_on_use(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
 # Control characters, invisible marks and tags: none may hide text from the reader, or carry text only an agent sees.
@@ -46,15 +38,13 @@ _LEVEL = compile_on_use(
     r"\b(ERROR|INFO|WARNING|DEBUG|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[| - (ERROR|INFO|WARNING|DEBUG) - "
 )
 _MAX_PREFIXES = 5
+# What was not read, told by input; more would hide the report.
+MAX_LEFT_OUT = 20
 # Lines of a torch_npu or CANN block: a service's logger prefixes only the first line of a message, so the others
 # belong to the process that wrote it.
 BLOCK_LINE = compile_on_use(
     r"\s*(?:\[(?:ERROR|Error|PID|WARN|ASSERT)\b|[EW][A-Z0-9]\d{4}\b|TraceBack \(most recent|Solution:|Possible Cause:"
     r"|\[FUNC:|\(E[A-Z0-9]\d{4}\)|rt[A-Z]\w+ exec|Since the operator is called|Exception raised from|frame #\d)"
-)
-# Lines worth their neighbourhood in a log too large to diagnose whole.
-_TELLING = compile_on_use(
-    r"Traceback|Error\b|ERROR|FATAL|error code|[Ff]ailed|Exception|\bERR\d{5}|\bE[A-Z0-9]\d{4}\b|失败|错误|报错|capture"
 )
 
 
@@ -83,20 +73,27 @@ def read_report(inputs: Sequence[InputText]) -> Report:
     """Clean the inputs, in order, into one report."""
     lines: list[Line] = []
     left_out: list[str] = []
-    for item in inputs:
+    for item, chosen in zip(inputs, choose_lines([_raw_lines(item.text) for item in inputs])):
         if item.skipped_bytes:
             left_out.append(f"{item.name}: {item.skipped_bytes} bytes in the middle were not read")
-        # Lone carriage returns end lines where there is no other line end; elsewhere they are a progress bar.
-        text = item.text if "\n" in item.text else item.text.replace("\r", "\n")
-        raw = text.split("\n")
-        chosen, dropped = _bounded(raw)
-        if dropped:
-            left_out.append(f"{item.name}: {dropped} lines far from any error were not diagnosed")
-        for number, text in chosen:
+        if chosen.far:
+            left_out.append(f"{item.name}: {chosen.far} lines far from any error were not diagnosed")
+        if chosen.too_many:
+            left_out.append(
+                f"{item.name}: {chosen.too_many} lines in the middle were too many to diagnose; give the part in question"
+            )
+        for number, text in chosen.lines:
+            if len(text) > MAX_RAW_LINE:
+                left_out.append(f"{item.name}: the middle of line {number} ({len(text)} characters) was not read")
             for line in clean_line(number, text, item.name):
                 continues = not line.stream and lines and lines[-1].source == item.name and BLOCK_LINE.match(line.text)
                 lines.append(line._replace(stream=lines[-1].stream) if continues else line)
-    return Report(lines[: 2 * MAX_LINES], left_out)
+    return Report(lines, left_out[:MAX_LEFT_OUT])
+
+
+def _raw_lines(text: str) -> list[str]:
+    """Return the lines of an input; a lone carriage return ends one only where nothing else does: else it is a bar's."""
+    return (text if "\n" in text else text.replace("\r", "\n")).split("\n")
 
 
 def clean_line(number: int, raw: str, source: str = "-") -> list[Line]:
@@ -104,8 +101,9 @@ def clean_line(number: int, raw: str, source: str = "-") -> list[Line]:
     text = raw.rstrip("\r\n")
     if "\r" in text:  # a progress bar: what stands on screen is the last state
         text = next((part for part in reversed(text.split("\r")) if part.strip()), "")
+    text = _head_and_tail(text)
     if "\x1b" in text:
-        text = _ANSI.sub("", text[: MAX_LINE * MAX_PIECES])
+        text = _ANSI.sub("", text)
     text = _visible(text)
     quoted = _QUOTE.match(text)
     if quoted and not text.startswith(">>>"):
@@ -117,7 +115,12 @@ def clean_line(number: int, raw: str, source: str = "-") -> list[Line]:
     parts = _split_escaped(text)
     pieces = [part[at : at + MAX_LINE] for part in parts for at in range(0, max(len(part), 1), MAX_LINE)]
     written = (level.group(1) or level.group(2)) if level else ""
-    return [Line(number, piece, stream, source, written) for piece in pieces[:MAX_PIECES]]
+    return [Line(number, piece, stream, source, written) for piece in pieces]
+
+
+def _head_and_tail(text: str) -> str:
+    """Return a line with its middle cut out where it is too long: a trace ends in its exception."""
+    return text if len(text) <= MAX_RAW_LINE else text[: MAX_RAW_LINE // 2] + text[-(MAX_RAW_LINE // 2) :]
 
 
 def _visible(text: str) -> str:
@@ -143,34 +146,11 @@ def _strip_prefixes(text: str) -> tuple[str, str]:
     return text, stream
 
 
-def _split_escaped(text: str) -> Iterable[str]:
+def _split_escaped(text: str) -> Sequence[str]:
     """Split a trace that a JSON log holds in one string, where line ends are written as backslash and n."""
-    if len(text) > 200 and text.count("\\n") >= 3 and ("Traceback" in text or "rror" in text):
-        return text.replace("\\r", "").replace('\\"', '"').replace("\\t", "\t").split("\\n")
-    return [text]
-
-
-def _bounded(raw: Sequence[str]) -> tuple[list[tuple[int, str]], int]:
-    """Return (number, line) pairs to look at, and how many lines were left out."""
-    if len(raw) <= MAX_LINES and sum(map(len, raw)) <= MAX_CHARACTERS:
-        return list(enumerate(raw, 1)), 0
-    keep: set[int] = set()
-    for index, line in enumerate(raw):
-        if _TELLING.search(line[:MAX_LINE]):
-            keep.update(range(max(0, index - CONTEXT_LINES), min(len(raw), index + CONTEXT_LINES)))
-            if len(keep) >= MAX_LINES:
-                break
-    chosen = _fitting(raw, sorted(keep) or range(len(raw)))
-    return [(index + 1, raw[index]) for index in chosen], len(raw) - len(chosen)
-
-
-def _fitting(raw: Sequence[str], wanted: Sequence[int]) -> list[int]:
-    """Return the first of the wanted lines that keep both bounds; one line alone always fits."""
-    chosen: list[int] = []
-    characters = 0
-    for index in wanted[:MAX_LINES]:
-        characters += min(len(raw[index]), MAX_LINE * MAX_PIECES)
-        if chosen and characters > MAX_CHARACTERS:
-            break
-        chosen.append(index)
-    return chosen
+    if not holds_trace(text):
+        return [text]
+    parts = text.replace("\\r", "").replace('\\"', '"').replace("\\t", "\t").split("\\n")
+    if len(parts) <= MAX_TRACE_LINES:
+        return parts
+    return parts[: MAX_TRACE_LINES // 2] + parts[-(MAX_TRACE_LINES // 2) :]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+from npu_graph.diagnosis.classification import passes_on
 from npu_graph.known_issues import issue_text
 from npu_graph.markdown import code_span
 from npu_graph.patterns import Pattern
@@ -50,6 +51,7 @@ _WORDS = {
         "Release": "torch_npu release by the stack's lines",
         "Framework release": "{} releases that the stack's lines fit",
         "no release": "none of the known ones",
+        "other releases": "of other releases",
         "sure": {"certain": "certain", "likely": "likely", "possible": "possible"},
         "against": "this contradicts the version that the report states",
         "Cases": "Similar recorded cases",
@@ -73,6 +75,7 @@ _WORDS = {
         "Confirm": "confirm",
         "Evidence": "evidence",
         "no_fix": "No fix is proposed before the layer is located. Send what is listed as missing, or confirm a candidate.",
+        "no_fix_known": "No known pattern explains it, so no fix is proposed. Read on from the places below.",
         "no_fix_here": "Graph mode needs no fix for what the report shows.",
         "no_verify": "First confirm the cause: {first}",
         "no_failure": "The report holds no error text; what follows rests on its words alone.",
@@ -128,6 +131,7 @@ _WORDS = {
         "Release": "由堆栈行号推断的 torch_npu 发行版",
         "Framework release": "堆栈行号符合的 {} 发行版",
         "no release": "已知版本中没有",
+        "other releases": "属于其他版本",
         "sure": {"certain": "确定", "likely": "很可能", "possible": "可能"},
         "against": "与报告给出的版本矛盾",
         "Cases": "相似的历史案例",
@@ -151,6 +155,7 @@ _WORDS = {
         "Confirm": "确认方法",
         "Evidence": "依据",
         "no_fix": "在定位到层级之前不给出修复方案。请补充下面列出的材料，或先确认某个候选。",
+        "no_fix_known": "没有已知模式能解释，因此不给出修复方案。请从下面列出的源码位置继续排查。",
         "no_fix_here": "就报告所示内容，图模式无需修复。",
         "no_verify": "先确认原因：{first}",
         "no_failure": "报告中没有报错文本，以下判断仅依据文字描述。",
@@ -233,7 +238,7 @@ def _render(record: dict[str, Any], heading: Any, mark: Any) -> str:
         )
         out += [f"- {words[key]}{words[':']}{value}" for key, value in rows if value]
     else:
-        out.append(words["no_fix_here" if record["verdict"] == "not_graph" else "no_fix"])
+        out.append(words[_no_fix(record)])
     out += _missing(record, words, mark)
     if report["verify"]:
         out.append(heading(words["verify"]).rstrip("\n"))
@@ -283,8 +288,9 @@ def _environment(environment: dict[str, Any], words: dict[str, Any], mark: Any) 
     for item in environment["framework_releases"]:
         against = f" ({words['against']})" if item["contradicts"] else ""
         frames = mark("; ".join((item["from"] or item["not_explained"])[-3:]))
-        if item["from"] and item["not_explained"]:
-            frames += f"; {words['no release']}{words[':']}" + mark("; ".join(item["not_explained"][-2:]))
+        for rest, label in (("not_explained", "no release"), ("of_others", "other releases")):
+            if item["from"] and item[rest]:
+                frames += f"; {words[label]}{words[':']}" + mark("; ".join(item[rest][-2:]))
         title = words["Framework release"].format(item["name"])
         rows.append(f"- {title}{words[':']}{item['shown'] or words['no release']}{against}{words[':']}{frames}")
     return rows
@@ -350,19 +356,35 @@ def _overview(record: dict[str, Any], words: dict[str, Any]) -> str:
     return " ".join(parts)
 
 
+# Whose sources each owner can change; '' are files of no known repository: the user's own.
+_FRAMEWORK_SOURCES = ("vllm-project/vllm-ascend", "vllm-project/vllm", "sgl-project/sglang", "xLLM-AI/xllm")
+_SOURCES_OF = {
+    "user_code": ("", *_FRAMEWORK_SOURCES),
+    "framework": (*_FRAMEWORK_SOURCES, ""),
+    "torch_npu": ("Ascend/pytorch",),
+    "torch_compile": ("pytorch/pytorch", "Ascend/pytorch"),
+    "npugraph_ex": ("Ascend/torchair", "Ascend/pytorch"),
+    "op_plugin": ("Ascend/op-plugin",),
+}
+
+
 def _where(record: dict[str, Any]) -> str:
-    """Return the user's or framework's own frame nearest to the failure: the place where the fix goes."""
-    first = record["first_cause"]
-    own = [
-        item
-        for item in record["anchors"]
-        if item["exact"] and item["repo"] not in ("Ascend/pytorch", "pytorch/pytorch")
-    ]
-    if record["owner"]["value"] in ("user_code", "framework") and own:
-        return f"{own[0]['file']}:{own[0]['line']} ({own[0]['function']})"
-    if first and first["frame"]:
-        return f"{first['frame']['file']}:{first['frame']['line']} ({first['frame']['function']})"
+    """Return the place nearest to the failure in what the owner of the fix can change, '' when none is known."""
+    # A file of the standard library is of no repository either.
+    exact = [item for item in record["anchors"] if item["exact"] and (item["repo"] or not passes_on(item["file"]))]
+    for repository in _SOURCES_OF.get(record["owner"]["value"], ()):
+        own = next((item for item in exact if item["repo"] == repository), None)
+        if own is not None:
+            return f"{own['file']}:{own['line']} ({own['function']})"
     return ""
+
+
+def _no_fix(record: dict[str, Any]) -> str:
+    """Return which sentence says that no fix is proposed."""
+    if record["verdict"] == "not_graph":
+        return "no_fix_here"
+    is_read = record["verdict"] == "unknown" and not record["missing"] and record["anchors"]
+    return "no_fix_known" if is_read else "no_fix"
 
 
 def _anchor_text(item: dict[str, Any], mark: Any) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from itertools import count
+from typing import Iterator, NamedTuple, Sequence
 
 from npu_graph.diagnosis.reading import BLOCK_LINE, Line
 from npu_graph.expressions import compile_on_use
@@ -69,16 +70,17 @@ def find_exceptions(lines: Sequence[Line]) -> list[Raised]:
     for index, line in enumerate(lines):
         by_stream.setdefault((line.source, line.stream), []).append((index, line))
     raised: list[Raised] = []
+    chains = count(1)  # one for all processes: exceptions of two of them are never of one chain
     for chunk in by_stream.values():
-        raised += _read_stream(chunk, first_chain=len(raised))
+        raised += _read_stream(chunk, chains)
     return sorted(raised, key=lambda item: item.order)
 
 
-def _read_stream(lines: Sequence[tuple[int, Line]], first_chain: int) -> list[Raised]:
+def _read_stream(lines: Sequence[tuple[int, Line]], chains: Iterator[int]) -> list[Raised]:
     raised: list[Raised] = []
     frames: list[Frame] = []
     relation = ""
-    chain = first_chain
+    chain = next(chains)
     in_block = False
     position = 0
     while position < len(lines):
@@ -88,7 +90,7 @@ def _read_stream(lines: Sequence[tuple[int, Line]], first_chain: int) -> list[Ra
         if _HEADER in text:
             frames, in_block = [], True
             if not relation:
-                chain += 1
+                chain = next(chains)
         elif text.lstrip().startswith(_DURING):
             relation = "during"
         elif text.lstrip().startswith(_CAUSED):
@@ -105,7 +107,7 @@ def _read_stream(lines: Sequence[tuple[int, Line]], first_chain: int) -> list[Ra
                 body = "\n".join(item.text for _, item in lines[position:end])
                 name, message = head
                 if not in_block and not relation:
-                    chain += 1
+                    chain = next(chains)
                 raised.append(
                     Raised(name, message, body, line.number, frames, relation, chain, line.stream, line.source, order)
                 )
