@@ -15,7 +15,7 @@ from typing import Collection, Iterable, NamedTuple
 
 from npu_graph.expressions import compile_on_use
 from npu_graph.framework_map import version_key
-from npu_graph.plain_files import read_plain
+from npu_graph.plain_files import read_first
 from npu_graph.source_map import Release, SourceMap
 
 INDEX_FOLDER = "fix-index"
@@ -119,13 +119,7 @@ class FixIndex:
     @classmethod
     def load(cls, name: str, folders: Iterable[Path]) -> FixIndex:
         """Read a project's index from the first folder that holds it; an empty one when none does."""
-        for folder in folders:
-            try:
-                data = read_plain(Path(folder) / INDEX_FOLDER / f"{name}{INDEX_SUFFIX}", MAX_INDEX_BYTES)
-            except OSError:
-                continue
-            return cls(data.decode("utf-8", "replace"))
-        return cls()
+        return cls(read_first(folders, f"{INDEX_FOLDER}/{name}{INDEX_SUFFIX}", MAX_INDEX_BYTES))
 
     @property
     def fixes(self) -> list[Fix]:

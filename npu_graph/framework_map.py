@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
 
 from npu_graph.expressions import compile_on_use
-from npu_graph.plain_files import read_plain
+from npu_graph.plain_files import read_first
 from npu_graph.source_map import Place, fragment_of, fragment_score, message_score
 
 MAP_FOLDER = "framework-maps"
@@ -25,12 +25,12 @@ DEFINITION, VARIABLE = "def", "env"
 # The message of a variable that is read only to tell its successor.
 DEPRECATED = "deprecated"
 # What a text must hold for a framework's map to be read; vLLM-Ascend's stacks pass through vLLM.
-_MENTIONED = (
-    ("vllm-ascend", compile_on_use(r"vllm[-_ ]ascend", re.IGNORECASE)),
-    ("vllm", compile_on_use(r"\bvllm\b|EngineCore|vllm/", re.IGNORECASE)),
-    ("sglang", compile_on_use(r"\bsglang\b|sglang/|\bSGLANG_", re.IGNORECASE)),
-    ("xllm", compile_on_use(r"\bxllm\b|\bacl_graph_(?:executor_impl|persistent_param)\.cpp", re.IGNORECASE)),
-)
+MENTIONED = {
+    "vllm-ascend": compile_on_use(r"vllm[-_ ]ascend", re.IGNORECASE),
+    "vllm": compile_on_use(r"\bvllm\b|EngineCore", re.IGNORECASE),
+    "sglang": compile_on_use(r"\bsglang|\bsgl_", re.IGNORECASE),
+    "xllm": compile_on_use(r"\bxllm\b|\bacl_graph_(?:executor_impl|persistent_param)\.cpp", re.IGNORECASE),
+}
 _VERSION = r"v?(\d\.\d{1,3}\.\d{1,3}(?:\.\d)?(?:[-.]?rc\d{1,3}|\.?post\d{1,3}|\.dev\d{1,8}){0,2})(?!\.?\d)"
 # Between a name and its version, on one line: `==`, `|`, columns of pip list, `版本：`, ` (main with v`, `镜像版本为`.
 _BETWEEN = (
@@ -130,13 +130,7 @@ class FrameworkMap:
     @classmethod
     def load(cls, name: str, folders: Iterable[Path]) -> FrameworkMap:
         """Read a framework's map from the first folder that holds it; an empty one when none does."""
-        for folder in folders:
-            try:
-                data = read_plain(Path(folder) / MAP_FOLDER / f"{name}{MAP_SUFFIX}", MAX_MAP_BYTES)
-            except OSError:
-                continue
-            return cls(data.decode("utf-8", "replace"))
-        return cls()
+        return cls(read_first(folders, f"{MAP_FOLDER}/{name}{MAP_SUFFIX}", MAX_MAP_BYTES))
 
     @property
     def files(self) -> list[str]:
@@ -296,7 +290,7 @@ class Fit(NamedTuple):
 
 def mentioned(text: str) -> list[str]:
     """Return the frameworks that a text speaks of."""
-    return [name for name, expression in _MENTIONED if expression.search(text)]
+    return [name for name, expression in MENTIONED.items() if expression.search(text)]
 
 
 # How far before and behind a version the words stand that say whether it ran.

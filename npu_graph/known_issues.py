@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Collection, Iterable, NamedTuple, Sequence
 
 from npu_graph.framework_map import version_key
-from npu_graph.plain_files import read_plain
+from npu_graph.plain_files import read_first
 
 ISSUES_FOLDER = "known-issues"
 ISSUES_SUFFIX = ".tsv"
@@ -74,13 +74,7 @@ class KnownIssues:
     @classmethod
     def load(cls, name: str, folders: Iterable[Path]) -> KnownIssues:
         """Read a project's issues from the first folder that holds them; none when no folder does."""
-        for folder in folders:
-            try:
-                data = read_plain(Path(folder) / ISSUES_FOLDER / f"{name}{ISSUES_SUFFIX}", MAX_FILE_BYTES)
-            except OSError:
-                continue
-            return cls(data.decode("utf-8", "replace"))
-        return cls()
+        return cls(read_first(folders, f"{ISSUES_FOLDER}/{name}{ISSUES_SUFFIX}", MAX_FILE_BYTES))
 
     def search(self, text: str, releases: Collection[str], known: Sequence[str]) -> list[KnownIssue]:
         """Return the issues that a report is like, in the order of the file.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import stat
 from pathlib import Path
-from typing import IO
+from typing import IO, Iterable
 
 
 def open_plain(path: Path) -> IO[bytes]:
@@ -23,3 +24,11 @@ def read_plain(path: Path, limit: int) -> bytes:
     """Read at most the first `limit` bytes of a regular file; OSError as for open_plain."""
     with open_plain(path) as source:
         return source.read(limit)
+
+
+def read_first(folders: Iterable[Path], name: str, limit: int) -> str:
+    """Return the text of a file in the first folder that holds it, '' when none does; at most `limit` bytes."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            return read_plain(Path(folder) / name, limit).decode("utf-8", "replace")
+    return ""

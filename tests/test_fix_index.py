@@ -31,7 +31,7 @@ from npu_graph.source_map import SourceMap
 sys.path.insert(0, str(ROOT / "tools"))
 
 import measure_fix_index
-from commit_history import Change, Commit, ambiguous_keys, held_by, title_key
+from commit_history import Change, Commit, ambiguous_keys, held_by, read_patches, title_key
 from knowledge_checks import fix_rows
 from knowledge_checks.sources import Sources
 
@@ -612,11 +612,14 @@ def test_a_change_that_the_history_does_not_have_so_is_a_fault(history: Path, tm
     source_map = SourceMap.load([SEED_KNOWLEDGE])
 
     def faults(content: str) -> int:
+        """Return how many faults there are; each names the line of its row."""
         folder = tmp_path / "knowledge" / INDEX_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "made.tsv").write_text(content, encoding="utf-8")
         outcome = fix_rows.check(tmp_path, sources, source_map, (PROJECT,))
         assert outcome.checked == 2
+        rows = content.splitlines()
+        assert all(rows[fault.line - 1].split("\t")[1] == fault.text.split(" ")[0] for fault in outcome.faults)
         return len(outcome.faults)
 
     assert faults(text) == 0
@@ -624,6 +627,36 @@ def test_a_change_that_the_history_does_not_have_so_is_a_fault(history: Path, tm
     assert faults(text.replace("\t1-2\t", "\t2\t")) == 1
     assert faults(text.replace("package/a.py:run\t", "package/b.py:run\t", 1)) >= 1
     assert faults(text.replace("2026-02-08", "2026-02-09")) == 1
+
+
+def test_a_control_character_in_a_diff_ends_no_change(history: Path) -> None:
+    before = measure_fix_index.measure(PROJECT, history)[1]
+    (history / "package/a.py").write_text("def run():\n    return '\x01 \x02'\n", encoding="utf-8")
+    git = ["git", "-C", str(history), "-c", "user.name=n", "-c", "user.email=e@example.com"]
+    subprocess.run([*git, "commit", "-qam", "Fix the separators of a replay"], check=True)
+    text, count = measure_fix_index.measure(PROJECT, history)
+    assert count == before + 1 and "Fix the separators of a replay\tpackage/a.py:run\t" in text
+
+
+def test_a_history_that_git_cannot_read_is_no_empty_one(history: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        read_patches(history, ["no-such-branch"], "2026-01-01", ("package/",))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((), 3, "no history is given"),
+        (("--git", "vllm=/tmp"), 2, "expected one of vllm-ascend, xllm"),
+        (("--git", "xllm=/no/such/folder"), 3, "/no/such/folder is no git repository"),
+        (("--git", "xllm"), 3, "nothing is no git repository"),
+        (("--git", f"xllm={ROOT}", "--git", f"xLLM-AI/xllm={ROOT}"), 2, "xllm is given twice"),
+    ],
+)
+def test_measuring_without_a_usable_history_is_one_line(arguments: tuple[str, ...], code: int, said: str) -> None:
+    command = [sys.executable, str(ROOT / "tools/measure_fix_index.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code and said in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_an_index_without_its_checkout_is_left_out_and_counted() -> None:

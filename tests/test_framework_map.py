@@ -534,7 +534,7 @@ def test_measuring_reads_tags_and_archives_and_check_tells_a_change(tmp_path: Pa
         subprocess.run([*git, "commit", "-qm", tag], check=True)
         subprocess.run([*git, "tag", tag], check=True)
     script = (
-        "import sys, pathlib, measure_framework_maps as m; m.FOLDER = pathlib.Path(sys.argv.pop(1)); sys.exit(m.main())"
+        "import sys, pathlib, measure_framework_maps as m; m.FOLDER = pathlib.Path(sys.argv.pop(1)); m.cli.run(m.main)"
     )
     command = [sys.executable, "-c", script, str(bundle / "knowledge" / MAP_FOLDER)]
     run = {"cwd": ROOT / "tools", "capture_output": True, "text": True, "timeout": 60}
@@ -558,6 +558,11 @@ def test_measuring_reads_tags_and_archives_and_check_tells_a_change(tmp_path: Pa
     path.write_text(path.read_text(encoding="utf-8").replace("1:4", "1:5"), encoding="utf-8")
     assert subprocess.run(check, check=False, **run).returncode == 1  # type: ignore[call-overload]
     assert subprocess.run(command, check=False, **run).returncode == 3  # type: ignore[call-overload]
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("release\t0.18.0\t", "release\t0.17.0\t-\nrelease\t0.18.0\t")
+    )
+    lost = subprocess.run(check[:-1], check=False, **run)  # type: ignore[call-overload]
+    assert lost.returncode == 2 and "none of the given sources has (0.17.0)" in lost.stderr
 
 
 def test_a_map_that_is_not_there_or_broken_finds_nothing(tmp_path: Path) -> None:

@@ -168,6 +168,7 @@ def test_a_row_that_the_notes_do_not_list_is_a_fault(key: str, releases: str, fa
     sources.repositories["owner/project"] = Repository("owner/project", repository)
     outcome = known_issue_rows.check(tmp_path / "root", sources)
     assert (outcome.checked, len(outcome.faults)) == (len(releases.split(",")), faults)
+    assert all(fault.line == 2 for fault in outcome.faults)
 
 
 def test_without_a_checkout_every_row_is_left_out() -> None:

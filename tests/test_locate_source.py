@@ -349,6 +349,8 @@ def test_check_of_an_empty_folder_is_negative_and_says_how_to_get_one(tmp_path: 
     [
         ([], 2),
         (["x", "--check", "."], 2),
+        (["--check", ".", "--source", "."], 2),
+        (["--check", ".", "--framework", "vllm"], 2),
         (["x", "--torch-npu", "9.9.9"], 2),
         (["--check", "/no/such/folder"], 3),
         (["x", "--source", "/no/such/folder"], 3),
@@ -395,3 +397,26 @@ def test_a_very_long_input_is_answered_within_bounds() -> None:
 def test_a_site_that_the_users_release_lacks_is_said_to_lie_elsewhere() -> None:
     _, out, _ = locate("aclrtSynchronizeStreamWithTimeout", "--torch-npu", "2.10.0.post2")
     assert "not in this release; elsewhere: 26.1.0" in out
+
+
+def test_more_places_than_are_shown_are_all_in_the_record_and_with_all() -> None:
+    function = "DeviceCachingAllocator::setSegmentStateToCheckpoint"
+    answer = record(function)
+    short, long = locate(function)[1], locate(function, "--all")[1]
+    name = "Ascend/pytorch torch_npu/csrc/core/npu/NPUCachingAllocator.cpp"
+    count = max(len(result["matches"]) for result in answer["results"])
+    assert count > 6 and long.count(name) - short.count(name) == count - 6
+    assert f"{count - 6} more; --all prints them" in short and "--all prints" not in long
+
+
+def test_a_folder_without_a_release_leaves_the_stated_version(tmp_path: Path) -> None:
+    answer = record("torch_npu 2.10.0: NPU graphs must be captured on a non-default stream", "--source", str(tmp_path))
+    assert answer["release"]["known_from"] == "text: torch_npu 2.10.0"
+
+
+def test_the_name_of_a_file_is_answered_with_how_to_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "stack.txt"
+    path.write_text("RuntimeError: x\n", encoding="utf-8")
+    code, _, err = locate(str(path))
+    assert code == 1 and err.strip().endswith(f"locate_source.py - < {path}")
+    assert locate("no such thing at all")[2] == ""

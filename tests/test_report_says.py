@@ -36,6 +36,11 @@ class TestVersions:
         assert "torch_npu release by the stack's lines: 7.2.0 (likely)" in text
         assert "graphs.py:117 update_capture_record (Ascend/pytorch @ 7.2.0)" in text
 
+    def test_a_secret_is_no_setting(self, diagnose_text: Diagnose) -> None:
+        text = "VLLM_API_KEY=abc123 HCCL_AUTH=x VLLM_MAX_TOKENS_PER_EXPERT=8 ASCEND_LAUNCH_BLOCKING=1 graph capture\n"
+        found = diagnose_text(text)["environment"]["variables"]
+        assert found == {"VLLM_MAX_TOKENS_PER_EXPERT": "8", "ASCEND_LAUNCH_BLOCKING": "1"}
+
     def test_what_is_to_be_installed_is_not_what_ran(self, diagnose_text: Diagnose) -> None:
         record = diagnose_text(f"{UPDATE_STACK}WARNING run `pip install torch_npu==9.9.9` first\n")
         assert record["environment"]["torch_npu"] is None

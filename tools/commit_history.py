@@ -43,7 +43,8 @@ _REVERTS = (
 )
 _TAGGED_REVERT = re.compile(r"[\[【]revert[\]】]", re.IGNORECASE)
 _REVERTED_COMMIT = re.compile(r"This reverts commit ([0-9a-f]{40})")
-_RECORD, _CELL = "\x01", "\x02"
+# No text of a history holds them; a diff may hold a lone control character.
+_RECORD, _CELL = "\x01 record \x01", "\x02 cell \x02"
 
 
 class Change(NamedTuple):
@@ -119,17 +120,23 @@ def reverted_title(subject: str) -> str:
 
 def read_log(folder: Path, ref: str) -> list[Commit]:
     """Return the commits of a revision, newest first."""
-    printed = run_git(folder, "log", "--format=%x01%H%x02%s%x02%b", ref)
+    printed = run_git(folder, "log", f"--format={_RECORD}{_CELL.join(('%H', '%s', '%b'))}", ref)
     rows = (record.split(_CELL) for record in printed.split(_RECORD)[1:])
     return [Commit(commit, subject, tuple(_REVERTED_COMMIT.findall(body))) for commit, subject, body in rows]
 
 
 def read_patches(folder: Path, refs: Sequence[str], since: str, scope: Sequence[str]) -> dict[str, str]:
-    """Return the patch id of each commit that changes the scope: the same for a pick without conflicts."""
+    """Return the patch id of each commit that changes the scope: the same for a pick without conflicts.
+
+    Raises:
+        CalledProcessError: git cannot read the history.
+    """
     log = ["git", "-C", str(folder), "log", "-p", "--no-merges", "--no-renames", f"--since={since}", *refs]
     identify = ["git", "patch-id", "--stable"]
     with subprocess.Popen([*log, "--", *scope], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as printed:
         done = subprocess.run(identify, stdin=printed.stdout, capture_output=True, text=True, timeout=900, check=True)
+    if printed.returncode:
+        raise subprocess.CalledProcessError(printed.returncode, log)
     rows = (line.partition(" ") for line in done.stdout.splitlines())
     return {commit: patch for patch, _, commit in rows}
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Measure knowledge/fix-index/ anew: the changes that mend something, the functions they touch, the releases with them.
 
-Usage: measure_fix_index.py --git REPOSITORY=GITDIR ... [--check]
+Usage: measure_fix_index.py --git PROJECT=GITDIR ... [--check]
 
-GITDIR is a clone with tags (vllm-project/vllm-ascend, xLLM-AI/xllm, Ascend/pytorch), or one of Ascend/torchair or
-Ascend/op-plugin, whose releases are those of torch_npu by the commits in knowledge/source-map.tsv. A title is cited as
-the history has it; of a message's text only names and symptom words are kept, for the search. --check writes nothing
-and exits 1 when an index is not what the sources say.
+PROJECT is a name of PROJECTS or its repository. GITDIR is a clone with tags (vllm-ascend, xllm, torch_npu), or one of
+torchair or op-plugin, whose releases are those of torch_npu by the commits in knowledge/source-map.tsv. A title is
+cited as the history has it; of a message's text only names and symptom words are kept, for the search. --check writes
+nothing and exits 1 when an index is not what the sources say.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import Iterable, Iterator, NamedTuple
+from typing import Iterable, Iterator, NamedTuple, Sequence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -32,6 +32,7 @@ from commit_history import (
     run_git,
     subject_of,
 )
+from measured_files import read_clones, replace_file
 
 from npu_graph import cli
 from npu_graph.fix_index import INDEX_FOLDER, INDEX_SUFFIX, pack_releases, parts_of
@@ -229,33 +230,25 @@ def _row(change: Change, held: Iterable[int]) -> Iterator[str]:
     yield " ".join(words_of(change.message, title))
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--git", action="append", default=[], metavar="REPOSITORY=GITDIR")
+    parser.add_argument("--git", action="append", default=[], metavar="PROJECT=GITDIR")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args(argv)
-    clones = dict(item.partition("=")[::2] for item in options.git)
-    measured = 0
+    clones = read_clones(options.git, {project.name: project.repository for project in PROJECTS})
+    if not clones:
+        raise cli.CommandError("no history is given: nothing was measured", cli.NO_INPUT)
     differs = []
     for project in PROJECTS:
-        if project.repository not in clones:
-            continue
-        text, count = measure(project, Path(clones[project.repository]))
-        measured += count
-        path = FOLDER / f"{project.name}{INDEX_SUFFIX}"
-        if not options.check:
-            FOLDER.mkdir(exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
-            differs.append(project.name)
-        print(f"{project.name}: {count} changes, {len(text)} characters")
-    if not measured:
-        print("no history given: nothing was measured", file=sys.stderr)
-        return cli.NO_INPUT
-    if differs:
+        if project.name in clones:
+            text, count = measure(project, clones[project.name])
+            same = replace_file(FOLDER / f"{project.name}{INDEX_SUFFIX}", text, options.check)
+            differs += [] if same else [project.name]
+            print(f"{project.name}: {count} changes, {len(text)} characters")
+    if options.check and differs:
         print(f"differs from the sources: {', '.join(differs)}")
-    return cli.NEGATIVE if differs else cli.DONE
+    return cli.NEGATIVE if options.check and differs else cli.DONE
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cli.run(main)

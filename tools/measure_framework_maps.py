@@ -3,9 +3,10 @@
 
 Usage: measure_framework_maps.py [--git FRAMEWORK=GITDIR ...] [--archive FILE ...] [--check]
 
-GITDIR is a clone whose tags v* are the releases (vllm-project/vllm-ascend); an archive is a source distribution or a
-wheel as PyPI has it (vllm-0.18.0.tar.gz, sglang-0.5.9-py3-none-any.whl). A framework is measured when one of its
-sources is given. --check writes nothing and exits 1 when a map is not what the sources say.
+FRAMEWORK is a name of FRAMEWORKS or its repository. GITDIR is a clone whose tags v* are the releases (vllm-ascend); an
+archive is a source distribution or a wheel as PyPI has it (vllm-0.18.0.tar.gz, sglang-0.5.9-py3-none-any.whl). A
+framework is measured when one of its sources is given, and then all of them must be. --check writes nothing and exits 1
+when a map is not what the sources say.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -24,6 +24,8 @@ from typing import Dict, Iterable, Iterator, NamedTuple, Sequence
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from commit_history import run_git
+from measured_files import read_clones, replace_file
 from source_sites import Site, failure_sites_of, function_spans, streamed_sites_of
 
 from npu_graph import cli
@@ -169,17 +171,17 @@ class Sources:
 
     def add_git(self, folder: Path) -> None:
         """Read every tag of a clone."""
-        for tag in _git(folder, "tag", "--list", "v*").split():
+        for tag in run_git(folder, "tag", "--list", "v*").split():
             version = tag[1:]
             if version_key(version) < version_key(self._framework.oldest):
                 continue
-            self.releases[version] = f"tag {tag}, commit {_git(folder, 'rev-list', '-n', '1', tag).strip()[:9]}"
-            for row in _git(folder, "ls-tree", "-r", tag, self._framework.package).splitlines():
+            self.releases[version] = f"tag {tag}, commit {run_git(folder, 'rev-list', '-n', '1', tag).strip()[:9]}"
+            for row in run_git(folder, "ls-tree", "-r", tag, self._framework.package).splitlines():
                 head, _, path = row.partition("\t")
                 blob = head.split()[2]
                 if self._is_wanted(path):
                     if blob not in self._sites:
-                        self._sites[blob] = sites_of(path, _git(folder, "cat-file", "blob", blob))
+                        self._sites[blob] = sites_of(path, run_git(folder, "cat-file", "blob", blob))
                     self._add(version, path, self._sites[blob])
 
     def add_archive(self, path: Path) -> None:
@@ -223,12 +225,6 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
                 yield re.sub(r"^python/", "", name), opened.read()
 
 
-def _git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(
-        ["git", "-C", str(folder), *arguments], capture_output=True, encoding="utf-8", timeout=120, check=True
-    ).stdout
-
-
 def write_map(framework: Framework, sources: Sources) -> str:
     """Return the text of a map; graph-mode-expert/references/source_reading.md explains it."""
     releases = sorted(sources.releases, key=version_key)
@@ -264,19 +260,19 @@ def _packed(lines: Lines, releases: Sequence[str]) -> str:
     return " ".join(packed)
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--git", action="append", default=[], metavar="FRAMEWORK=GITDIR")
     parser.add_argument("--archive", action="append", default=[], type=Path, metavar="FILE")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args(argv)
-    clones = dict(item.partition("=")[::2] for item in options.git)
+    clones = read_clones(options.git, {framework.name: framework.repository for framework in FRAMEWORKS})
     measured = 0
     differs = []
     for framework in FRAMEWORKS:
         sources = Sources(framework)
         if framework.name in clones:
-            sources.add_git(Path(clones[framework.name]))
+            sources.add_git(clones[framework.name])
         for path in options.archive:
             if path.name.split("-")[0].replace("_", "-") == framework.name:
                 sources.add_archive(path)
@@ -284,20 +280,15 @@ def main(argv: list[str] | None = None) -> int:
             continue
         text = write_map(framework, sources)
         measured += len(sources.lines)
-        path = FOLDER / f"{framework.name}{MAP_SUFFIX}"
-        if not options.check:
-            FOLDER.mkdir(exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
-            differs.append(framework.name)
+        same = replace_file(FOLDER / f"{framework.name}{MAP_SUFFIX}", text, options.check)
+        differs += [] if same else [framework.name]
         print(f"{framework.name}: {len(sources.releases)} releases, {len(sources.lines)} sites, {len(text)} characters")
     if not measured:
-        print("no source given: nothing was measured", file=sys.stderr)
-        return cli.NO_INPUT
-    if differs:
+        raise cli.CommandError("no source is given: nothing was measured", cli.NO_INPUT)
+    if options.check and differs:
         print(f"differs from the sources: {', '.join(differs)}")
-    return cli.NEGATIVE if differs else cli.DONE
+    return cli.NEGATIVE if options.check and differs else cli.DONE
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cli.run(main)

@@ -30,7 +30,8 @@ def diagnosis(record: dict[str, Any]) -> str:
         *[f"missing: {item['item']} ({item['how']})" for item in record["missing"]],
         *[f"known issue in the release notes: {issue_text(item, '. Do: ')}" for item in record["known_issues"]],
         *[
-            f"later change, by its subject, not checked against the report: {_change(item)}"
+            f"{'later change' if item['after'] else 'change, which the release that ran may hold'}, by its subject, "
+            f"not checked against the report: {_change(item)}"
             for item in record["later_fixes"]
         ],
     ]
@@ -81,7 +82,7 @@ def fixes(answer: dict[str, Any]) -> str:
 
 
 def _change(item: dict[str, Any]) -> str:
-    first = f"first in {item['first_release']}" if item["first_release"] else "in no release yet"
+    first = f"first in {item['first_release']}" if item["first_release"] else "in no release that was read"
     return f"{item['date']} {item['repo']} {item['commit']} {item['title']} ({first})"
 
 

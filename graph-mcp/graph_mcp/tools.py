@@ -311,7 +311,7 @@ TOOLS: tuple[Tool, ...] = (
             since=_string("leave out what is earlier, such as 2026-01-31 08:00:00", maxLength=40),
             until=_string("leave out what is later", maxLength=40),
             rank=_string("only this rank, such as 3 or TP1", maxLength=40),
-            language=_LANGUAGE,
+            language=_string("language of the report: en or zh (default: en)", enum=["en", "zh"]),
         ),
         "npu-graph/log/1",
         _parse_log,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Diagnose a pasted stack, log excerpt or description: stage, layer, owner, first cause, fix and how to verify.
 
-Usage: diagnose.py FILE [FILE ...] | -   [--output text|json|md] [--lang en|zh]
+Usage: diagnose.py FILE [FILE ...] | -   [--output text|json|md] [--lang en|zh] [--all]
 
 Prints the four-section report (the record of references/diagnosis_record.md with --output json).
 Exit codes: 0 a pattern is established, 1 none is (candidate, unknown, insufficient, or not graph mode),

@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from source_lookup import call_chains, frameworks, source_tree
+from source_lookup.rendering import EXACT, OTHER_RELEASE, SEVERAL, UNKNOWN, render_answer, render_check
 
 from npu_graph import bundle, cli
 from npu_graph.diagnosis.environment import find_environment
@@ -41,73 +42,8 @@ from npu_graph.markdown import code_span
 from npu_graph.source_map import MAP_NAME, Inference, Match, Place, Release, Row, SourceMap, find_places, parse_lines
 
 SCHEMA = "npu-graph/source/1"
-MAX_MATCHES = 6
 MAX_ARGUMENT = 64 * 1024
-EXACT, OTHER_RELEASE, SEVERAL, UNKNOWN = "exact", "other_release", "several", "unknown"
-# Released lines shown when no release is known; a table row of every release would bury the answer.
-MAX_RELEASES_SHOWN = 12
-MAX_MEMBERS = 40
 MAX_NAME = 200
-
-WORDS = {
-    "release": ("torch_npu release", "torch_npu 版本"),
-    "known_from": ("known from", "依据"),
-    "no_release": ("not known: give --torch-npu, or --source DIR", "未知:请用 --torch-npu 或 --source 指定"),
-    "unknown": ("not in the map", "不在映射表中"),
-    "nearest": ("nearest known names", "最接近的已知名字"),
-    "more": (
-        "{} more sites in this function; --output json has them all",
-        "该函数里还有 {} 处；--output json 列出全部",
-    ),
-    "unknown_name": (
-        "no graph API, and no function of the graph core, is called so",
-        "没有这样的图模式接口,图模式核心里也没有这个函数",
-    ),
-    "unknown_why": (
-        "no site of the graph core or the mapped parts of vllm-ascend, vllm, sglang and xllm; check the spelling, or"
-        " read the installed file: other parts of them, CANN and PyTorch are not mapped",
-        "图模式核心以及 vllm-ascend、vllm、sglang、xllm 的已映射部分都没有;请核对拼写,或直接读已安装的文件:"
-        "它们的其余部分、CANN 和 PyTorch 不在映射表中",
-    ),
-    "other": (
-        "this line is that of another release: {}",
-        "该行号属于其他版本:{}",
-    ),
-    "line": ("line", "行"),
-    "line_from": ("line, from the release named on (- gone)", "行号，自所列版本起（- 表示已删除）"),
-    "only_in": (
-        "not in the mapped parts of {}: functions, checks, warnings; a variable: lookup_variable.py; an attribute or"
-        " another file: grep in the installed package",
-        "不在 {} 的已映射部分（函数、检查、告警）；环境变量用 lookup_variable.py；属性或其他文件请在已安装的包里 grep",
-    ),
-    "not_there": ("not in this release; elsewhere:", "该版本没有;其他版本:"),
-    "means": ("usually means", "通常含义"),
-    "stage": ("stage", "阶段"),
-    "shown": ("read from", "源码"),
-    "differs": ("the file has it at line {}, the map says {}", "文件中在第 {} 行,映射表为 {} 行"),
-    "near": ("line as in {} (this wheel's own sources are not public)", "行号取自 {}(该 wheel 源码未公开)"),
-    "nearest_release": (
-        "the version asked for is not in the map; lines of {}, the nearest",
-        "映射表中没有所问版本；行号取自最接近的 {}",
-    ),
-    "no_known": ("none of the known releases", "已知版本中没有"),
-    "methods": ("methods", "方法"),
-    "since": (" (since {})", "（自 {} 起）"),
-    "fits": ("the line lies in this function in: {}", "该行位于此函数内的版本：{}"),
-    "contradicts": ("the stack's lines are those of {} ({})", "堆栈行号属于 {}({})"),
-    "unexplained": ("no release has: {}", "没有任何版本对应:{}"),
-    "get": ("to read the sources", "获取源码"),
-    "usable": ("usable", "可用"),
-    "python_only": (
-        "usable for Python files only: an installation holds no C++ sources",
-        "仅 Python 文件可用:安装目录没有 C++ 源码",
-    ),
-    "core": ("usable for the graph core; operator sources are missing", "图模式核心可用;缺少算子源码"),
-    "not_usable": ("not usable", "不可用"),
-    "missing": ("missing", "缺少"),
-    "wrong_release": ("it is release {}, not {}", "其版本为 {},不是 {}"),
-}
-SURE_ZH = {"certain": "确定", "likely": "很可能", "possible": "可能"}
 
 
 class Context(NamedTuple):
@@ -131,8 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"no map: {MAP_NAME} was expected in knowledge/; copy the whole bundle again", cli.ABSENT
         )
     if options.check is not None:
-        if options.text:
-            raise cli.CommandError("--check takes a folder and no TEXT; ask in two calls")
+        if options.text or options.source or options.framework:
+            raise cli.CommandError("--check takes a folder, no TEXT, no --source and no --framework; ask in two calls")
         return _print(check_folder(options.check, options.torch_npu, source_map), options, render_check)
     if not options.text:
         raise cli.CommandError("a TEXT is needed: an error message, a frame, or - for standard input")
@@ -143,7 +79,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = _framework_versions(options.framework)
     tree = context.tree if options.source else None
     context = context._replace(frameworks=frameworks.Finder(asked, texts, bundle.knowledge_folders(), tree))
-    return _print(locate(texts, context), options, render_answer)
+    record = locate(texts, context)
+    for argument in options.text:
+        if _is_file(argument) and any(result["status"] == UNKNOWN for result in record["results"]):
+            hint = f"{argument} is a file here; to look up what is in it: locate_source.py - < {argument}"
+            print(f"locate_source.py: {cli.one_line(hint)}", file=sys.stderr)
+    return _print(record, options, render_answer)
 
 
 def find_context(texts: Sequence[str], version: str, folder: str, source_map: SourceMap) -> Context:
@@ -151,7 +92,9 @@ def find_context(texts: Sequence[str], version: str, folder: str, source_map: So
     tree = _open(folder) if folder else None
     chains = call_chains.Chains.load()
     inferred = source_map.infer_release([place for text in texts for place in find_places(text)])
-    stated = "" if version or tree is not None else _stated_version(texts, source_map)
+    of_tree, how_of_tree = source_tree.release_of(tree, source_map) if tree is not None else ([], "")
+    # A folder whose release cannot be told says less than the text does.
+    stated = "" if version or of_tree else _stated_version(texts, source_map)
     if version or stated:
         releases, exact = source_map.find_release(version or stated)
         if not releases:
@@ -161,10 +104,8 @@ def find_context(texts: Sequence[str], version: str, folder: str, source_map: So
             )
         how = "--torch-npu" if version else f"text: torch_npu {stated}"
         return Context(source_map, releases, how, exact, inferred, tree, chains)
-    if tree is not None:
-        releases, how = source_tree.release_of(tree, source_map)
-        if releases:
-            return Context(source_map, releases, f"--source: {how}", True, inferred, tree, chains)
+    if of_tree:
+        return Context(source_map, of_tree, f"--source: {how_of_tree}", True, inferred, tree, chains)
     if inferred and inferred.value:
         releases = [
             source_map.releases[release_id]
@@ -251,7 +192,6 @@ def _framework_result(text: str, context: Context) -> dict[str, Any]:
         "status": status,
         "releases_with_this_line": fits,
         "matches": matches,
-        "more": 0,
         "chains": [],
         "nearest": [],
     }
@@ -282,7 +222,7 @@ def _chain_records(names: Sequence[str], context: Context) -> list[dict[str, Any
 
 
 def _result(query: str, place: Place | None, matches: Sequence[Match], context: Context) -> dict[str, Any]:
-    records = [_match_record(match, place, context) for match in matches[:MAX_MATCHES]]
+    records = [_match_record(match, place, context) for match in matches]
     if not records:
         status = UNKNOWN
     elif place is not None and context.releases and not any(item["line"] == place.line for item in records):
@@ -297,7 +237,6 @@ def _result(query: str, place: Place | None, matches: Sequence[Match], context: 
         "status": status,
         "releases_with_this_line": _release_names(fits or [], context.source_map),
         "matches": records,
-        "more": max(0, len(matches) - MAX_MATCHES),
         "chains": [],
         "nearest": [],
     }
@@ -375,116 +314,11 @@ def check_folder(folder: str, version: str, source_map: SourceMap) -> dict[str, 
     }
 
 
-# --- rendering ---------------------------------------------------------------------------------------------------
-
-
-def render_answer(record: dict[str, Any], zh: bool, mark: Any) -> str:
-    """Return the answer for a terminal (mark = no change) or as Markdown (mark = code)."""
-    release = record["release"]
-    known = (
-        f"{release['value']} (PyTorch {', '.join(release['pytorch'])})" if release["value"] else WORDS["no_release"][zh]
-    )
-    lines = [f"{WORDS['release'][zh]}: {known}"]
-    if release["known_from"]:
-        lines[0] += f"; {WORDS['known_from'][zh]} {release['known_from']}"
-    lines += _inference_lines(release, zh)
-    of_frameworks = all("release" in match for result in record["results"] for match in result["matches"] or [{}])
-    if of_frameworks or record.get("only_frameworks"):
-        lines = []  # only places in frameworks, which torch_npu's release says nothing about
-    for result in record["results"]:
-        lines += ["", mark(cli.one_line(result["query"], 200))]
-        if result["nearest"]:
-            lines.append(f"  {WORDS['unknown'][zh]}: {WORDS['unknown_name'][zh]}")
-            lines.append(f"  {WORDS['nearest'][zh]}: {', '.join(map(mark, result['nearest']))}")
-        elif result["status"] == UNKNOWN:
-            asked = record["only_frameworks"]
-            why = WORDS["only_in"][zh].format(", ".join(asked)) if asked else WORDS["unknown_why"][zh]
-            lines.append("  " + (why if asked else f"{WORDS['unknown'][zh]}: {why}"))
-        elif result["matches"] and "release" in result["matches"][0] and find_places(result["query"]):
-            fits = ", ".join(result["releases_with_this_line"]) or WORDS["no_known"][zh]
-            lines.append("  " + WORDS["fits"][zh].format(fits))
-        elif result["status"] == OTHER_RELEASE and result["releases_with_this_line"]:
-            lines.append("  " + WORDS["other"][zh].format(", ".join(result["releases_with_this_line"][:8])))
-        for match in result["matches"]:
-            release_known = match.get("release") is not None if "release" in match else bool(release["value"])
-            lines += _match_lines(match, zh, mark, release_known)
-        if result["more"]:
-            lines.append("  " + WORDS["more"][zh].format(result["more"]))
-        lines += call_chains.render(result["chains"], zh, mark)
-    if record["get_sources"]:
-        lines += ["", f"{WORDS['get'][zh]}:", *(f"  {mark(command)}" for command in record["get_sources"])]
-    return "\n".join(lines).lstrip("\n") + "\n"
-
-
-def _inference_lines(release: dict[str, Any], zh: bool) -> list[str]:
-    inferred, lines = release["inferred"], []
-    if not inferred:
-        return lines
-    if inferred["value"] and release["value"] and inferred["value"] not in release["value"]:
-        sure = SURE_ZH[inferred["sure"]] if zh else inferred["sure"]
-        lines.append("  " + WORDS["contradicts"][zh].format(inferred["value"], sure))
-    if inferred["not_explained"]:
-        lines.append("  " + WORDS["unexplained"][zh].format(", ".join(inferred["not_explained"][:6])))
-    return lines
-
-
-def _match_lines(match: dict[str, Any], zh: bool, mark: Any, release_known: bool) -> list[str]:
-    at = match["line"] or ("/".join(map(str, match["lines"])) if match["lines"] else None)
-    place = f"{match['repo']} {match['file']}" + (f":{at}" if at else "") + f"  {match['function']}"
-    of_release = f"  @ {match['release']}" if match.get("release") else ""
-    lines = [f"  {mark(place + of_release)}"]
-    if match["near"] and "release" in match:
-        lines.append("    " + WORDS["nearest_release"][zh].format(match["near"]))
-    elif match["near"]:
-        lines.append("    " + WORDS["near"][zh].format(match["near"]))
-    if at is None:
-        table = list(match["lines_by_release"].items())[-MAX_RELEASES_SHOWN:]
-        any_release = f"{WORDS['line_from' if 'release' in match else 'line'][zh]}:"
-        label = WORDS["not_there"][zh] if release_known else any_release
-        lines.append(f"    {label} " + ", ".join(f"{name} {line}" for name, line in table))
-    if match["kind"] != DEFINITION:
-        lines.append(f"    {match['kind']}: {mark(match['message'][:300])}")
-    if match.get("members"):
-        names = [
-            f"{item['name']} {item['line']}" + (WORDS["since"][zh].format(item["since"]) if item["since"] else "")
-            for item in match["members"][:MAX_MEMBERS]
-        ]
-        lines.append(f"    {WORDS['methods'][zh]} ({match['members_release']}): {', '.join(names)}")
-    meaning = match["meaning"]["zh" if zh else "en"]
-    if meaning:
-        lines.append(f"    {WORDS['stage'][zh]} {match['stage']}; {WORDS['means'][zh]}: {meaning}")
-    source = match["source"]
-    if source:
-        lines.append(f"    {WORDS['shown'][zh]} {mark(source['path'])}:")
-        if at is not None and source["line"] != at:
-            lines.append("      " + WORDS["differs"][zh].format(source["line"], at))
-        for number, text in enumerate(source["lines"], source["first"]):
-            pointer = ">" if number == source["line"] else " "
-            lines.append(f"    {pointer}{number:>6}  {mark(_printable(text)) if text.strip() else ''}")
-    return lines
-
-
-def render_check(record: dict[str, Any], zh: bool, mark: Any) -> str:
-    """Return the result of --check for a terminal or as Markdown."""
-    check = record["check"]
-    word = {"full": "usable", "core": "core", "python": "python_only", "no": "not_usable"}[check["usable"]]
-    lines = [f"{mark(check['folder'])}: {WORDS[word][zh]}"]
-    if check["release"]:
-        known = f"{check['release']} (PyTorch {', '.join(check['pytorch'])})"
-        lines.append(f"  {WORDS['release'][zh]}: {known}; {WORDS['known_from'][zh]} {check['known_from']}")
-    if not check["right_release"]:
-        lines.append("  " + WORDS["wrong_release"][zh].format(check["release"] or "?", check["wanted"]))
-    lines += [f"  {WORDS['missing'][zh]}: {item}" for item in check["missing"]]
-    if record["get_sources"]:
-        lines += [f"{WORDS['get'][zh]}:", *(f"  {mark(command)}" for command in record["get_sources"])]
-    return "\n".join(lines) + "\n"
-
-
 def _print(record: dict[str, Any], options: argparse.Namespace, render: Any) -> int:
     if options.output == "json":
         cli.write_json(record)
     else:
-        text = render(record, options.lang == "zh", code_span if options.output == "md" else str)
+        text = render(record, options.lang == "zh", code_span if options.output == "md" else str, options.all)
         cli.write_text(text if options.all else cli.bound_output(text))
     if "check" in record:
         return cli.NEGATIVE if record["check"]["usable"] == "no" else cli.DONE
@@ -542,6 +376,13 @@ def _framework_versions(given: Sequence[str]) -> dict[str, str]:
             raise cli.CommandError(f"--framework {name} is given twice; ask for each version in a call of its own")
         versions[name] = version.strip()
     return versions
+
+
+def _is_file(argument: str) -> bool:
+    try:
+        return Path(argument).is_file()
+    except (OSError, ValueError):
+        return False  # no text that could be a file's name
 
 
 def _text_of(argument: str) -> str:
@@ -631,10 +472,6 @@ def _inference_record(inferred: Inference | None, source_map: SourceMap) -> dict
 
 def _newest_final(source_map: SourceMap) -> Release:
     return [release for release in source_map.releases.values() if release.status == "final"][-1]
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 if __name__ == "__main__":

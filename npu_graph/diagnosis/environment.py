@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, Sequence
 
 from npu_graph.expressions import compile_on_use
-from npu_graph.framework_map import FRAMEWORKS, Ran, ran, stated_versions
+from npu_graph.framework_map import FRAMEWORKS, MENTIONED, Ran, ran, stated_versions
 from npu_graph.source_map import CERTAIN, Place, Release, SourceMap
 
 _VERSION = r"v?(\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.+]?(?:rc|RC|post|dev|beta|alpha|a|b|cpu|T|SPC)[\w.]{0,24}){0,3})"
@@ -39,14 +39,13 @@ _SOC = compile_on_use(
     r"\b(Ascend ?910_93\d{2}|Ascend ?(?:910B\d?C?|910C|910A|910_\w{2,6}|310P\d?|310B|950\w{0,8}|910)|Atlas ?(?:800I? A2|800T? A2|A2|A3|300I|310P)"
     r"|910B[1-4]|310P[1357]|A2|A3)\b"
 )
+# The first that a text names is its framework: what runs on vLLM stands before it.
 _FRAMEWORKS = (
-    ("vllm-ascend", compile_on_use(r"vllm[-_ ]ascend", re.IGNORECASE)),
-    ("sglang", compile_on_use(r"\bsglang|\bsgl_", re.IGNORECASE)),
-    ("xllm", compile_on_use(r"\bxllm\b", re.IGNORECASE)),
+    *((name, MENTIONED[name]) for name in ("vllm-ascend", "sglang", "xllm")),
     ("verl", compile_on_use(r"\bverl\b")),
     ("llama.cpp", compile_on_use(r"llama\.cpp|\bggml", re.IGNORECASE)),
     ("mindie", compile_on_use(r"\bmindie\b", re.IGNORECASE)),
-    ("vllm", compile_on_use(r"\bvllm\b|EngineCore", re.IGNORECASE)),
+    ("vllm", MENTIONED["vllm"]),
     ("speculators", compile_on_use(r"\bspeculators\b")),
 )
 # How far before a version the command stands that installs it, and how many versions are looked at.
@@ -59,6 +58,8 @@ _VARIABLE = compile_on_use(
     r"|(?:ASCEND|HCCL|TORCH|PYTORCH|TORCHINDUCTOR|VLLM|SGLANG|ACL|CPU_AFFINITY|TNG)_[A-Z0-9_]{2,50}))"
     r"\s?=\s?[\"']?([^\s\"']{1,200})"
 )
+# A variable with such a word in its name holds what no record may repeat (VLLM_API_KEY).
+_OF_SECRETS = frozenset(("KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS", "AUTH"))
 
 
 def find_environment(text: str) -> dict[str, Any]:
@@ -72,7 +73,9 @@ def find_environment(text: str) -> dict[str, Any]:
     soc = _SOC.search(text)
     environment["soc"] = soc.group(1) if soc else None
     environment["framework"] = _find_framework(text)
-    environment["variables"] = {name: value.rstrip(",;.") for name, value in _VARIABLE.findall(text)}
+    environment["variables"] = {
+        name: value.rstrip(",;.") for name, value in _VARIABLE.findall(text) if not _OF_SECRETS & set(name.split("_"))
+    }
     return environment
 
 
@@ -110,7 +113,7 @@ def find_releases(
     if stated and not (found.value and found.sure == CERTAIN):
         return (stated if exact else []), inferred
     final = [release for release in releases if source_map.root(release.id) == found.value]
-    return final or [], inferred
+    return final, inferred
 
 
 def _find_framework(text: str) -> dict[str, str | None] | None:

@@ -55,7 +55,7 @@ def diagnose(
         knowledge: what was read of them already.
 
     Returns:
-        The record of design section 5, plus `input` (what was left out, language).
+        The record of design section 5, plus `input` (what was left out, language), `later_fixes` and `known_issues`.
     """
     knowledge = knowledge or Knowledge(folders)
     found = locate(inputs, language, knowledge)
@@ -69,7 +69,7 @@ def diagnose(
     environment["framework_releases"] = release_records(frameworks)
     named = find_named(frameworks, text, f"{primary.type}: {primary.text}" if primary is not None else "", places)
     histories = find_histories(text, frameworks, releases, source_map, knowledge.folders)
-    # What the user's own code or settings have to mend is in no project's history.
+    # What the user's code, settings, CANN or driver have to mend is in no history that was read.
     is_mended_by_user = pattern is not None and found.owner.value in ("user_code", "environment", "cann", "driver")
     record: dict[str, Any] = {
         "schema": SCHEMA,

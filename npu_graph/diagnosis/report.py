@@ -7,7 +7,7 @@ from typing import Any, Sequence
 from npu_graph.diagnosis.classification import passes_on
 from npu_graph.known_issues import issue_text
 from npu_graph.markdown import code_span
-from npu_graph.patterns import Pattern
+from npu_graph.patterns import KNOWN_FROM, Pattern
 
 _SHOWN_VERSIONS = ("torch", "torch_npu", "cann", "driver", "soc", "python")
 
@@ -315,7 +315,7 @@ def _cause_details(record: dict[str, Any], words: dict[str, Any], mark: Any) -> 
             ]
     for item in record["patterns"]:
         rows.append(f"- {words['Patterns']}{words[':']}{item['id']} {item['title']} ({item['score']:.2f})")
-        if item["score"] < 0.7 or item is not record["patterns"][0]:
+        if item["score"] < KNOWN_FROM or item is not record["patterns"][0]:
             rows += [f"  - {words['Confirm']}{words[':']}{step}" for step in item["confirm"][:2]]
     if record["error_codes"]:
         rows.append(f"- {words['Codes']}{words[':'].strip()}")
@@ -345,7 +345,7 @@ def _missing(record: dict[str, Any], words: dict[str, Any], mark: Any) -> list[s
 
 def _overview(record: dict[str, Any], words: dict[str, Any]) -> str:
     parts = [f"{words['Verdict']}{words[':']}{words['verdict'][record['verdict']]}{words['.']}"]
-    if record["patterns"] and record["patterns"][0]["score"] >= 0.7:
+    if record["patterns"] and record["patterns"][0]["score"] >= KNOWN_FROM:
         best = record["patterns"][0]
         parts.append(f"{best['id']} {best['title']}{words['.']}")
     if record["first_cause"] is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -11,6 +12,16 @@ class Fault(NamedTuple):
     file: str
     line: int
     text: str
+
+
+def rows_of(path: Path, kind: str) -> dict[str, int]:
+    """Return second cell -> number of the line, of the rows of a table that begin with a word; the first of several."""
+    found: dict[str, int] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        cells = line.split("\t", 2)
+        if cells[0] == kind and len(cells) > 1:
+            found.setdefault(cells[1], number)
+    return found
 
 
 class Outcome:

@@ -8,7 +8,7 @@ from pathlib import Path
 from commit_history import Twins, ambiguous_keys, has_commit, held_by, read_log, read_patches, subject_of
 from measure_fix_index import OF_TORCH_NPU, PROJECTS, Project
 
-from knowledge_checks.findings import Outcome
+from knowledge_checks.findings import Outcome, rows_of
 from knowledge_checks.sources import Repository, Sources
 from npu_graph.fix_index import INDEX_FOLDER, INDEX_SUFFIX, FixIndex
 from npu_graph.source_map import SourceMap
@@ -27,22 +27,28 @@ def check(root: Path, sources: Sources, source_map: SourceMap, projects: tuple[P
         if repository is None or project is None:
             outcome.leave_out(f"change of {index.repository}, no checkout", len(index))
             continue
-        _check_changes(index, repository, shown, outcome)
-        _check_releases(index, project, repository.folder, source_map, shown, outcome)
+        row_of = rows_of(path, "fix")
+        faults = _check_changes(index, repository, outcome)
+        faults += _check_releases(index, project, repository.folder, source_map, outcome)
+        for commit, said in faults:
+            outcome.fault(shown, row_of[commit], f"{commit} {said}")
     return outcome
 
 
-def _check_changes(index: FixIndex, repository: Repository, shown: str, outcome: Outcome) -> None:
+def _check_changes(index: FixIndex, repository: Repository, outcome: Outcome) -> list[tuple[str, str]]:
+    """Return (commit, fault) of every change that the history has otherwise."""
+    faults = []
     there = repository.changes([fix.commit for fix in index.fixes])
-    for number, fix in enumerate(index.fixes, 1):
+    for fix in index.fixes:
         outcome.checked += 1
         day, subject, files = there.get(fix.commit, ("", "", frozenset()))
         if day != fix.date or not _is_title(fix.title, subject):
             said = f"{day} {subject[:80]!r} instead of {fix.date} {fix.title[:80]!r}"
-            outcome.fault(shown, number, f"{fix.commit}: {said}")
+            faults.append((fix.commit, f"is {said}"))
         missing = [file for file, _ in fix.places if file not in files]
         if missing:
-            outcome.fault(shown, number, f"{fix.commit} does not touch {missing[0]}")
+            faults.append((fix.commit, f"does not touch {missing[0]}"))
+    return faults
 
 
 def _is_title(title: str, subject: str) -> bool:
@@ -51,8 +57,10 @@ def _is_title(title: str, subject: str) -> bool:
 
 
 def _check_releases(
-    index: FixIndex, project: Project, folder: Path, source_map: SourceMap, shown: str, outcome: Outcome
-) -> None:
+    index: FixIndex, project: Project, folder: Path, source_map: SourceMap, outcome: Outcome
+) -> list[tuple[str, str]]:
+    """Return (commit, fault) of every change that is in other releases than the index says."""
+    faults = []
     refs = {release: _ref(index, release, source_map) for release in index.releases}
     refs = {release: ref for release, ref in refs.items() if has_commit(folder, ref)}
     patches = read_patches(folder, [project.head, *refs.values()], project.since, project.scope)
@@ -65,11 +73,12 @@ def _check_releases(
             continue
         held = held_by(read_log(folder, refs[release]), patches, ambiguous)
         commits = {mark[:COMMIT_SHOWN] for mark in held if len(mark) == 40}
-        for number, fix in enumerate(index.fixes, 1):
+        for fix in index.fixes:
             is_there = fix.commit in commits or bool(twins.marks_of(fix.title, patch_of.get(fix.commit, "")) & held)
             if is_there is not (position in fix.held):
                 said = "is not said to be" if is_there else "is said to be"
-                outcome.fault(shown, number, f"{fix.commit} {said} in {release}: {fix.title[:60]}")
+                faults.append((fix.commit, f"{said} in {release}: {fix.title[:60]}"))
+    return faults
 
 
 def _ref(index: FixIndex, release: str, source_map: SourceMap) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from knowledge_checks.findings import Outcome
+from knowledge_checks.findings import Outcome, rows_of
 from knowledge_checks.sources import Sources
 from npu_graph.known_issues import ISSUES_FOLDER, ISSUES_SUFFIX, KnownIssue, KnownIssues
 
@@ -23,11 +23,12 @@ def check(root: Path, sources: Sources) -> Outcome:
             outcome.leave_out(f"known issue of {known.repository}, no checkout", len(known.issues))
             continue
         sections = read_sections(repository.read(known.read_at, known.file) or "")
-        for number, issue in enumerate(known.issues, 1):
+        row_of = rows_of(path, "issue")
+        for issue in known.issues:
             for release in issue.releases:
                 outcome.checked += 1
                 if not _lists(sections.get(release, ""), issue):
-                    outcome.fault(shown, number, f"the notes of {release} do not list {issue.key}")
+                    outcome.fault(shown, row_of[issue.key], f"the notes of {release} do not list {issue.key}")
     return outcome
 
 

@@ -159,7 +159,7 @@ class Wheel:
 def _python_files(path: Path) -> dict[str, bytes]:
     """Return the Python files of a source distribution that are installed: the package's, not tests or tools."""
     files = {}
-    package = path.name.split("-")[0].replace("-", "_") + "/"
+    package = path.name.split("-")[0] + "/"
     with tarfile.open(path) as archive:
         for member in archive:
             opened = archive.extractfile(member) if member.isfile() and member.name.endswith(".py") else None
@@ -188,7 +188,7 @@ class Sources:
         elif re.fullmatch(r"[\w.-]+/[\w.-]+", name) and path.is_dir():
             self.repositories[name] = Repository(name, path)
         else:
-            raise SourceError(f"{argument!r}: expected OWNER/NAME=DIR with a folder that exists")
+            raise SourceError(f"{argument!r}: expected OWNER/NAME=DIR, or =FILE with a wheel or .tar.gz, that exists")
 
     def add_wheels(self, versions: list[str], cache: Path) -> None:
         """Add torch_npu wheels by version, from the cache folder, else downloaded into it with pip."""
