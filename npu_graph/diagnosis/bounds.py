@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, NamedTuple, Sequence
+from typing import NamedTuple, Sequence
 
 from npu_graph.expressions import compile_on_use
 
@@ -57,18 +57,19 @@ def size_of(line: str) -> Size:
 
 def choose_lines(inputs: Sequence[Sequence[str]]) -> list[Choice]:
     """Return what is read of each input; a large one never takes the place of another."""
-    sizes = [_total(map(size_of, raw)) for raw in inputs]
+    sizes = [_size_of_all(raw) for raw in inputs]
     lines = _shares([size.lines for size in sizes], MAX_LINES)
     characters = _shares([size.characters for size in sizes], MAX_CHARACTERS)
     return [_choose(raw, size, Size(*share)) for raw, size, share in zip(inputs, sizes, zip(lines, characters))]
 
 
-def _total(sizes: Iterable[Size]) -> Size:
-    lines = characters = 0
-    for size in sizes:
-        lines += size.lines
-        characters += size.characters
-    return Size(lines, characters)
+def _size_of_all(raw: Sequence[str]) -> Size:
+    long = [line for line in raw if len(line) > MAX_LINE or "\\n" in line]
+    sizes = list(map(size_of, long))
+    return Size(
+        len(raw) - len(long) + sum(size.lines for size in sizes),
+        sum(map(len, raw)) - sum(map(len, long)) + sum(size.characters for size in sizes),
+    )
 
 
 def _shares(wanted: Sequence[int], most: int) -> list[int]:
@@ -85,18 +86,26 @@ def _shares(wanted: Sequence[int], most: int) -> list[int]:
 def _choose(raw: Sequence[str], size: Size, share: Size) -> Choice:
     if size.lines <= share.lines and size.characters <= share.characters:
         return Choice(list(enumerate(raw, 1)), 0, 0)
-    near: set[int] = set()
-    for index, line in enumerate(raw):
-        if _TELLING.search(line[:MAX_LINE]):
-            near.update(range(max(0, index - CONTEXT_LINES), min(len(raw), index + CONTEXT_LINES)))
-    wanted = sorted(near) or range(len(raw))
+    wanted = _near_errors(raw) or range(len(raw))
     first = Size(int(share.lines * _FIRST_SHARE), int(share.characters * _FIRST_SHARE))
     chosen = _fitting(raw, wanted, first) or list(wanted[:1])
-    used = _total(size_of(raw[index]) for index in chosen)
+    used = _size_of_all([raw[index] for index in chosen])
     rest = Size(share.lines - used.lines, share.characters - used.characters)
     chosen += reversed(_fitting(raw, wanted[: len(chosen) - 1 : -1], rest))
     too_many = len(wanted) - len(chosen)
     return Choice([(index + 1, raw[index]) for index in chosen], len(raw) - len(wanted), too_many)
+
+
+def _near_errors(raw: Sequence[str]) -> list[int]:
+    """Return the indexes of the lines that tell of an error, and of those around them."""
+    near: list[int] = []
+    done = 0  # what lies before is decided
+    for index, line in enumerate(raw):
+        if _TELLING.search(line[:MAX_LINE]):
+            stop = min(len(raw), index + CONTEXT_LINES)
+            near.extend(range(max(done, index - CONTEXT_LINES), stop))
+            done = stop
+    return near
 
 
 def _fitting(raw: Sequence[str], wanted: Sequence[int], share: Size) -> list[int]:
