@@ -1,7 +1,8 @@
-"""Framework maps: in which file, function and line of which release of a serving framework something stands.
+"""Framework maps: in which file, function and line of which release of a framework something stands.
 
 The data is knowledge/framework-maps/*.tsv (graph-mode-expert/references/source_reading.md explains it): definitions,
-raises, asserts and warnings of the parts that graph mode passes through, measured by tools/measure_framework_maps.py.
+raises, asserts and warnings of the parts that graph mode passes through, of serving frameworks by their releases and of
+torch_npu by its wheels, measured by tools/measure_framework_maps.py.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ _NAMES = {
     "xllm": r"\bxllm",
 }
 FRAMEWORKS = tuple(_NAMES)
+# The map of the parts of torch_npu that torch.compile passes through.
+COMPILE_PARTS = "torch_npu"
 _STATED = {name: compile_on_use(word + _BETWEEN + _VERSION, re.IGNORECASE) for name, word in _NAMES.items()}
 # What is to be installed, is asked for, holds a fix, or ran before, is not what ran.
 _NOT_RUN = compile_on_use(
@@ -69,7 +72,7 @@ _MOVED = compile_on_use(
     + r"\s?(?:上)?(?:fails?|breaks?|hangs?|失败|报错|异常|卡)"
 )
 _NUMBERS = compile_on_use(r"\d+|[a-z]+")
-_PACKAGE = compile_on_use(r"(?:^|.*/)((?:vllm_ascend|vllm|sglang|xllm)/[\w./-]+\.(?:py|cpp|h))$")
+_PACKAGE = compile_on_use(r"(?:^|.*/)((?:vllm_ascend|vllm|sglang|xllm|torch_npu)/[\w./-]+\.(?:py|cpp|h))$")
 # A pre-release stands before its release, a post-release behind it.
 _ORDER = {"dev": -4, "a": -3, "alpha": -3, "b": -2, "beta": -2, "rc": -1, "post": 1}
 # Parts of a framework for one kind of hardware or an older engine, and the word by which a report speaks of them: they

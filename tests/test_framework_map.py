@@ -32,7 +32,7 @@ from npu_graph.source_map import Place, find_places
 Diagnose = Callable[..., "dict[str, Any]"]
 LOCATE = ROOT / "graph-mode-expert/scripts/locate_source.py"
 MEASURE = ROOT / "tools/measure_framework_maps.py"
-NAMES = ("sglang", "vllm", "vllm-ascend", "xllm")
+NAMES = ("sglang", "torch_npu", "vllm", "vllm-ascend", "xllm")
 RUNNER = "vllm_ascend/worker/model_runner_v1.py"
 
 
@@ -296,7 +296,7 @@ def test_own_path_starts_at_the_package() -> None:
     assert own_path(r"C:\x\site-packages\sglang\srt\server.py") == "sglang/srt/server.py"
     assert own_path("/usr/lib/python3/subprocess.py") == ""
     assert own_path("/vllm-workspace/vllm/vllm/v1/engine/core.py") == "vllm/v1/engine/core.py"
-    assert own_path("/envs/sglang/lib/python3.11/site-packages/torch_npu/npu/graphs.py") == ""
+    assert own_path("/envs/sglang/lib/python3.11/site-packages/torch_npu/npu/graphs.py") == "torch_npu/npu/graphs.py"
 
 
 # --- the diagnosis -----------------------------------------------------------------------------------------------

@@ -92,6 +92,22 @@ FRAMEWORKS = (
         ),
     ),
 )
+# The parts of torch_npu that torch.compile passes through; knowledge/source-map.tsv has its graph core. The converters
+# of dynamo/torchair/_ge_concrete_graph are left out: they make graphs for GE.
+COMPILE_PARTS = Framework(
+    "torch_npu",
+    "Ascend/pytorch",
+    "torch_npu/",
+    "2.1.0",
+    (
+        *("_inductor/", "dynamo/__init__.py", "dynamo/npugraph_ex/", "npu/_graph_tree.py", "op_plugin/meta/"),
+        *("utils/_dynamo.py", "utils/_inductor.py", "utils/_graph_tree.py", "utils/_dynamo_device.py"),
+        *("dynamo/torchair/_acl_concrete_graph/", "dynamo/torchair/_utils/", "dynamo/torchair/configs/"),
+        *("dynamo/torchair/core/", "dynamo/torchair/patterns/", "dynamo/torchair/inference/"),
+        *("dynamo/torchair/npu_fx_compiler.py", "dynamo/torchair/npu_export.py", "dynamo/torchair/fx_summary.py"),
+        *("dynamo/torchair/fx_dumper.py", "dynamo/torchair/__init__.py", "dynamo/torchair/ops/"),
+    ),
+)
 # xLLM keeps the same parts for other hardware beside those for the NPU; elsewhere such names mean the shared code.
 _HARDWARE_OF = "xllm"
 _OTHER_HARDWARE = re.compile(r"/(?:cuda|dcu|mlu|ilu|musa)(?:_graph|/)")
@@ -269,12 +285,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     clones = read_clones(options.git, {framework.name: framework.repository for framework in FRAMEWORKS})
     measured = 0
     differs = []
-    for framework in FRAMEWORKS:
+    for framework in (*FRAMEWORKS, COMPILE_PARTS):
         sources = Sources(framework)
         if framework.name in clones:
             sources.add_git(clones[framework.name])
         for path in options.archive:
-            if path.name.split("-")[0].replace("_", "-") == framework.name:
+            if path.name.split("-")[0].replace("_", "-") == framework.name.replace("_", "-"):
                 sources.add_archive(path)
         if not sources.releases:
             continue

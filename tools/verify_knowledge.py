@@ -62,7 +62,7 @@ CHECKS: dict[str, Check] = {
     "anchors": Check(SOURCES, anchors.check),
     "map": Check(SOURCES, lambda root, sources, source_map: map_lines.check(sources, source_map)),
     "table": Check(CHECKOUTS, lambda root, sources, source_map: codes_named.check_rows(root, sources)),
-    "frameworks": Check(CHECKOUTS, lambda root, sources, source_map: framework_lines.check(root, sources)),
+    "frameworks": Check(SOURCES, lambda root, sources, source_map: framework_lines.check(root, sources)),
     "fixes": Check(CHECKOUTS, fix_rows.check),
     "known": Check(CHECKOUTS, lambda root, sources, source_map: known_issue_rows.check(root, sources)),
     "chains": Check(CHECKOUTS, lambda root, sources, source_map: call_chains.check(root, sources)),
@@ -130,6 +130,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.learn:
         _learn(sources)
     outcomes = verify(ROOT, sources, wanted)
+    if not outcomes:
+        raise cli.CommandError(f"nothing to look at for {options.only}: give --wheels or --checkout", cli.NO_INPUT)
     if options.report:
         options.report.write_text(render(outcomes, sources, options.date), encoding="utf-8")
     if options.output == "json":

@@ -36,6 +36,7 @@ from source_lookup.rendering import EXACT, OTHER_RELEASE, SEVERAL, UNKNOWN, rend
 from npu_graph import bundle, cli
 from npu_graph.diagnosis.environment import find_environment
 from npu_graph.diagnosis.reading import read_report
+from npu_graph.diagnosis.repositories import WHEEL
 from npu_graph.framework_map import DEFINITION, FRAMEWORKS
 from npu_graph.language import has_chinese
 from npu_graph.markdown import code_span
@@ -78,7 +79,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     context = find_context(texts, options.torch_npu, options.source, source_map)
     asked = _framework_versions(options.framework)
     tree = context.tree if options.source else None
-    context = context._replace(frameworks=frameworks.Finder(asked, texts, bundle.knowledge_folders(), tree))
+    wheels = [release.wheel for release in context.releases]
+    context = context._replace(frameworks=frameworks.Finder(asked, texts, bundle.knowledge_folders(), tree, wheels))
     record = locate(texts, context)
     for argument in options.text:
         if _is_file(argument) and any(result["status"] == UNKNOWN for result in record["results"]):
@@ -429,7 +431,7 @@ def _in_repository(file: str) -> tuple[str, str]:
     if file.startswith("torch_npu/dynamo/torchair/"):
         return "Ascend/torchair", file.replace("torch_npu/dynamo/", "python/", 1)
     if file.startswith("torch_npu/dynamo/npugraph_ex/"):
-        return "torch_npu wheel", file  # made from torchair when the wheel is built
+        return WHEEL, file
     return "Ascend/pytorch", file
 
 

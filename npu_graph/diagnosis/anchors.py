@@ -8,27 +8,15 @@ from npu_graph.diagnosis.classification import passes_on
 from npu_graph.diagnosis.error_lines import CallSite
 from npu_graph.diagnosis.first_cause import Failure
 from npu_graph.diagnosis.framework_places import Reading, find_source, is_explained, version_of
+from npu_graph.diagnosis.repositories import WHEEL, path_in_package, repository_of
 from npu_graph.expressions import compile_on_use
-from npu_graph.framework_map import own_path
+from npu_graph.framework_map import COMPILE_PARTS
 from npu_graph.patterns import Pattern
 from npu_graph.source_map import LOST_NAME, Match, Place, Release, SourceMap
 
 MAX_ANCHORS = 6
-_FRAMEWORKS = {
-    "vllm_ascend": "vllm-project/vllm-ascend",
-    "vllm": "vllm-project/vllm",
-    "sglang": "sgl-project/sglang",
-    "xllm": "xLLM-AI/xllm",
-}
-_REPOSITORIES = (
-    (compile_on_use(r"torch_npu/(?:csrc/aten/ops|op_plugin)/"), "Ascend/op-plugin"),
-    (compile_on_use(r"torch_npu/dynamo/torchair|torchair/"), "Ascend/torchair"),
-    (compile_on_use(r"torch_npu/"), "Ascend/pytorch"),
-    (compile_on_use(r"(?:^|/)torch/"), "pytorch/pytorch"),
-)
 # `Ascend/pytorch@v2.12.0 torch_npu/csrc/core/npu/NPUGraph.cpp NPUGraph::capture_begin`
 _SOURCE = compile_on_use(r"([\w.-]+/[\w.-]+)@(\S+) (\S+\.\w{1,5})(?::(\d+)\S*)?(?: (\S.*))?")
-_KNOWN_ROOT = compile_on_use(r"(?:torch_npu|torch)/(?:[\w.-]+/)*[\w.-]+$")
 
 
 def find_anchors(
@@ -64,12 +52,14 @@ def find_anchors(
         raised = _of_message(f"{primary.type}: {text or primary.message}", source_map, releases)
     anchors += raised
     for frame in reversed(primary.frames if primary is not None else []):
-        repository = _repository(frame.file)
+        repository = repository_of(frame.file)
         is_passed = repository == "pytorch/pytorch" and anchors or not repository and passes_on(frame.file)
         if not is_passed:
-            of_frame = version if repository.startswith("Ascend/") else version_of(repository, frameworks)
+            of_frame = version_of(repository, frameworks)
+            if repository.startswith("Ascend/") or repository == WHEEL:
+                of_frame = _torch_npu_of_lines(version, frameworks)
             sure = is_explained(frame.file, frame.line, frame.function, frameworks)
-            anchors.append(_anchor(repository, _relative(frame.file), frame.function, frame.line, of_frame, sure))
+            anchors.append(_anchor(repository, path_in_package(frame.file), frame.function, frame.line, of_frame, sure))
     # The innermost frames say where; what the report names stands behind them, and before a pattern's sources.
     anchors = [*anchors[: MAX_ANCHORS - len(named)], *named]
     if pattern is not None:
@@ -90,6 +80,14 @@ def find_anchors(
     ]
 
 
+def _torch_npu_of_lines(version: str | None, readings: Sequence[Reading]) -> str | None:
+    """Return the version of torch_npu that the stack's lines are of: as stated, unless they contradict it."""
+    parts = next((item for item in readings if item.map.name == COMPILE_PARTS), None)
+    if parts is not None and (version is None or parts.contradicts):
+        return version_of(parts.map.repository, readings)
+    return version
+
+
 def _of_site(site: CallSite, version: str | None, source_map: SourceMap, releases: Sequence[Release]) -> dict[str, Any]:
     if site.file.endswith(LOST_NAME):
         place = Place(site.function, "", site.file_line, site.call, "")
@@ -98,8 +96,8 @@ def _of_site(site: CallSite, version: str | None, source_map: SourceMap, release
         # The printed line belongs to the real file, so it stays exact once the file is known.
         file = files.pop() if len(files) == 1 else LOST_NAME
         return _anchor("Ascend/pytorch", file, site.function, site.file_line, version, file != LOST_NAME)
-    file = _relative(site.file.replace("../", ""))
-    return _anchor(_repository(file), file, site.function, site.file_line, version, True)
+    file = path_in_package(site.file.replace("../", ""))
+    return _anchor(repository_of(file), file, site.function, site.file_line, version, True)
 
 
 def _of_message(text: str, source_map: SourceMap, releases: Sequence[Release]) -> list[dict[str, Any]]:
@@ -129,7 +127,7 @@ def _of_match(match: Match, source_map: SourceMap, releases: Sequence[Release]) 
     line = min(lines)[0] if alone else None
     measured = all(source_map.is_measured(row, release) for release in releases)
     version = " or ".join(dict.fromkeys(release.release for release in releases)) or None
-    return _anchor(_repository(row.file), row.file, row.function, line, version, alone and measured)
+    return _anchor(repository_of(row.file), row.file, row.function, line, version, alone and measured)
 
 
 def _anchor(
@@ -143,16 +141,3 @@ def _anchor(
         "version": version if repository else None,
         "exact": exact,
     }
-
-
-def _repository(file: str) -> str:
-    path = _relative(file)
-    framework = _FRAMEWORKS.get(own_path(path).partition("/")[0])
-    return framework or next((name for expression, name in _REPOSITORIES if expression.search(path)), "")
-
-
-def _relative(file: str) -> str:
-    """Return the path from the package on: an installation's own folders tell nobody anything."""
-    path = file.replace("\\", "/")
-    found = _KNOWN_ROOT.search(path.rpartition("-packages/")[2])
-    return own_path(file) or (found.group(0) if found else file)

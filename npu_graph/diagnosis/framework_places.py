@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
+from npu_graph.diagnosis.repositories import repository_of
 from npu_graph.expressions import compile_on_use
 from npu_graph.framework_map import (
+    COMPILE_PARTS,
     DEFINITION,
     OTHER_PARTS,
     Fit,
@@ -18,7 +20,7 @@ from npu_graph.framework_map import (
     span,
     stated_versions,
 )
-from npu_graph.source_map import Place
+from npu_graph.source_map import Place, Release
 
 # Named functions that are shown: more would bury those of the stack.
 MAX_NAMED = 3
@@ -35,6 +37,9 @@ _NAMED = compile_on_use(
 # What another message may hold too ("'{}' object has no attribute '{}'") is shorter than this.
 _OWN_TEXT = 40
 _NAMED_AFTER = {"vllm-ascend": "vllm"}
+_OF_COMPILE = compile_on_use(
+    r"torch_npu/(?:_inductor|dynamo|utils|op_plugin/meta|npu/_graph_tree)|npugraph_ex|torchair|[_.]inductor\b"
+)
 
 
 class Reading(NamedTuple):
@@ -90,6 +95,46 @@ def read_frameworks(text: str, places: Sequence[Place], folders: Sequence[Path])
             releases, exact = by_lines, True  # the lines contradict the one stated version, and are what ran
         readings.append(Reading(framework_map, stated, fit, releases, exact))
     return readings
+
+
+def read_compile_parts(
+    text: str,
+    places: Sequence[Place],
+    environment: dict[str, Any],
+    releases: Sequence[Release],
+    folders: Sequence[Path],
+) -> Reading | None:
+    """Return what a report tells about the parts of torch_npu that torch.compile passes through.
+
+    Args:
+        text: the report.
+        places: of its stack.
+        environment: what the report's words say of versions.
+        releases: those of torch_npu that the report can be about.
+        folders: knowledge folders.
+
+    Returns:
+        None when it does not speak of those parts. The releases of the reading are wheels.
+    """
+    if not _OF_COMPILE.search(text):
+        return None
+    parts = FrameworkMap.load(COMPILE_PARTS, folders)
+    fit = fit_releases(places, parts)
+    stated = environment["torch_npu"] or ""
+    own, is_wheel = parts.find_release(stated)
+    known = [own] if is_wheel else [release.wheel for release in releases if release.wheel in parts.releases]
+    if fit is not None and environment["torch"]:
+        fit = fit._replace(releases=_for_torch(fit.releases, environment["torch"]))
+    by_lines = fit.releases if fit is not None and not fit.against else []
+    wheels = [wheel for wheel in known if wheel in by_lines] or by_lines or list(dict.fromkeys(known))
+    exact = len(wheels) == 1 and (fit is None or not fit.against)
+    return Reading(parts, [stated] if stated else [], fit, wheels, exact) if parts.releases else None
+
+
+def _for_torch(wheels: list[str], torch: str) -> list[str]:
+    """Return the wheels that are for a version of torch; all where none is."""
+    base = torch.partition("+")[0]
+    return [wheel for wheel in wheels if wheel.partition(".post")[0] == base] or wheels
 
 
 def release_records(readings: Sequence[Reading]) -> list[dict[str, Any]]:
@@ -210,7 +255,7 @@ def _anchor(site: Site, reading: Reading) -> dict[str, Any]:
     lines = {reading.map.lines_in(site, release) for release in releases}
     alone = len(lines) == 1 and all(len(numbers) == 1 for numbers in lines) and not reading.is_unknown
     return {
-        "repo": reading.map.repository,
+        "repo": repository_of(site.file) or reading.map.repository,
         "file": site.file,
         "function": site.name,
         "line": min(lines)[0] if alone else None,

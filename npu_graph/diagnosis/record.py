@@ -14,7 +14,7 @@ from npu_graph.diagnosis.classification import PHASES
 from npu_graph.diagnosis.environment import find_releases
 from npu_graph.diagnosis.error_lines import CodeMention, words_of
 from npu_graph.diagnosis.first_cause import Failure, FirstCause, SetAside
-from npu_graph.diagnosis.framework_places import find_named, read_frameworks, release_records
+from npu_graph.diagnosis.framework_places import find_named, read_compile_parts, read_frameworks, release_records
 from npu_graph.diagnosis.later_fixes import find_histories, find_known_issues, find_later_fixes
 from npu_graph.diagnosis.located import Located, locate
 from npu_graph.diagnosis.missing import as_records
@@ -66,8 +66,12 @@ def diagnose(
     environment = dict(found.environment)
     releases, environment["torch_npu_inferred"] = find_releases(environment, places, source_map)
     frameworks = read_frameworks("\n".join(item.text for item in inputs), places, knowledge.folders)
-    environment["framework_releases"] = release_records(frameworks)
-    named = find_named(frameworks, text, f"{primary.type}: {primary.text}" if primary is not None else "", places)
+    parts = read_compile_parts(text, places, environment, releases, knowledge.folders)
+    readings = [*frameworks, parts] if parts is not None else frameworks
+    environment["framework_releases"] = release_records(readings)
+    named = find_named(readings, text, f"{primary.type}: {primary.text}" if primary is not None else "", places)
+    if parts is not None and not releases:
+        releases = [release for wheel in parts.releases for release in source_map.find_release(wheel)[0]]
     histories = find_histories(text, frameworks, releases, source_map, knowledge.folders)
     # What the user's code, settings, CANN or driver have to mend is in no history that was read.
     is_mended_by_user = pattern is not None and found.owner.value in ("user_code", "environment", "cann", "driver")
@@ -75,7 +79,7 @@ def diagnose(
         "schema": SCHEMA,
         **_classification(found, knowledge),
         "anchors": find_anchors(
-            primary, found.sites, pattern, _version_of_lines(environment), source_map, releases, frameworks, named
+            primary, found.sites, pattern, _version_of_lines(environment), source_map, releases, readings, named
         ),
         "environment": environment,
         "missing": as_records(found.missing, found.language),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from npu_graph.diagnosis.classification import passes_on
+from npu_graph.diagnosis.repositories import WHEEL, path_in_package, repository_of
+from npu_graph.framework_map import COMPILE_PARTS
 from npu_graph.known_issues import issue_text
 from npu_graph.markdown import code_span
 from npu_graph.patterns import KNOWN_FROM, Pattern
@@ -50,6 +52,7 @@ _WORDS = {
         "Read as": "Environment read from the report",
         "Release": "torch_npu release by the stack's lines",
         "Framework release": "{} releases that the stack's lines fit",
+        "Wheels": "{} wheels that the stack's lines fit",
         "no release": "none of the known ones",
         "other releases": "of other releases",
         "sure": {"certain": "certain", "likely": "likely", "possible": "possible"},
@@ -130,6 +133,7 @@ _WORDS = {
         "Read as": "从报告中读到的环境",
         "Release": "由堆栈行号推断的 torch_npu 发行版",
         "Framework release": "堆栈行号符合的 {} 发行版",
+        "Wheels": "堆栈行号符合的 {} wheel 版本",
         "no release": "已知版本中没有",
         "other releases": "属于其他版本",
         "sure": {"certain": "确定", "likely": "很可能", "possible": "可能"},
@@ -291,7 +295,7 @@ def _environment(environment: dict[str, Any], words: dict[str, Any], mark: Any) 
         for rest, label in (("not_explained", "no release"), ("of_others", "other releases")):
             if item["from"] and item[rest]:
                 frames += f"; {words[label]}{words[':']}" + mark("; ".join(item[rest][-2:]))
-        title = words["Framework release"].format(item["name"])
+        title = words["Wheels" if item["name"] == COMPILE_PARTS else "Framework release"].format(item["name"])
         rows.append(f"- {title}{words[':']}{item['shown'] or words['no release']}{against}{words[':']}{frames}")
     return rows
 
@@ -363,19 +367,24 @@ _SOURCES_OF = {
     "framework": (*_FRAMEWORK_SOURCES, ""),
     "torch_npu": ("Ascend/pytorch",),
     "torch_compile": ("pytorch/pytorch", "Ascend/pytorch"),
-    "npugraph_ex": ("Ascend/torchair", "Ascend/pytorch"),
+    "npugraph_ex": (WHEEL, "Ascend/torchair", "Ascend/pytorch"),
     "op_plugin": ("Ascend/op-plugin",),
 }
 
 
 def _where(record: dict[str, Any]) -> str:
     """Return the place nearest to the failure in what the owner of the fix can change, '' when none is known."""
+    repositories = _SOURCES_OF.get(record["owner"]["value"], ())
     # A file of the standard library is of no repository either.
     exact = [item for item in record["anchors"] if item["exact"] and (item["repo"] or not passes_on(item["file"]))]
-    for repository in _SOURCES_OF.get(record["owner"]["value"], ()):
+    for repository in repositories:
         own = next((item for item in exact if item["repo"] == repository), None)
         if own is not None:
             return f"{own['file']}:{own['line']} ({own['function']})"
+    # No release has the line: in the user's build it still is where the stack has it.
+    frame = (record["first_cause"] or {}).get("frame")
+    if frame and repository_of(frame["file"]) in repositories and not passes_on(frame["file"]):
+        return f"{path_in_package(frame['file'])}:{frame['line']} ({frame['function']})"
     return ""
 
 

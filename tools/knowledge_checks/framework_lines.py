@@ -7,12 +7,12 @@ from pathlib import Path
 
 from knowledge_checks.findings import Outcome
 from knowledge_checks.sources import Sources
-from npu_graph.framework_map import DEFINITION, MAP_FOLDER, MAP_SUFFIX, VARIABLE, FrameworkMap, Site
+from npu_graph.framework_map import COMPILE_PARTS, DEFINITION, MAP_FOLDER, MAP_SUFFIX, VARIABLE, FrameworkMap, Site
 
 
 def check(root: Path, sources: Sources) -> Outcome:
     """Read every line that a map names, as text: what stands there must be what the map says."""
-    outcome = Outcome("framework maps", "lines of the serving frameworks, in each release that could be read")
+    outcome = Outcome("framework maps", "lines of the frameworks, in each release that could be read")
     for path in sorted((root / "knowledge" / MAP_FOLDER).glob(f"*{MAP_SUFFIX}")):
         framework_map = FrameworkMap.load(path.stem, [root / "knowledge"])
         shown = f"knowledge/{MAP_FOLDER}/{path.name}"
@@ -22,8 +22,10 @@ def check(root: Path, sources: Sources) -> Outcome:
 
 
 def _check_release(framework_map: FrameworkMap, release: str, sources: Sources, shown: str, outcome: Outcome) -> None:
-    repository = sources.repositories.get(framework_map.repository)
-    package = sources.packages.get((framework_map.repository, release))
+    # A branch of torch_npu has a wheel's name (v2.7.1), and other content: only the wheel itself is read.
+    of_wheels = framework_map.name == COMPILE_PARTS
+    repository = None if of_wheels else sources.repositories.get(framework_map.repository)
+    package = sources.torch_npu.get(release) if of_wheels else sources.packages.get((framework_map.repository, release))
     known = repository is not None and repository.resolve(f"v{release}")
     for file in framework_map.files:
         sites = [site for site in framework_map.sites_in(file) if framework_map.lines_in(site, release)]

@@ -1,4 +1,7 @@
-"""Names, messages and frames of serving frameworks to file and line, by release or in the files at hand."""
+"""Names, messages and frames of frameworks to file and line, by release or in the files at hand.
+
+Serving frameworks, and the parts of torch_npu that torch.compile passes through.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 from npu_graph import cli
-from npu_graph.framework_map import DEFINITION, FRAMEWORKS, OTHER_PARTS, FrameworkMap, Site, stated_versions
+from npu_graph.diagnosis.repositories import repository_of
+from npu_graph.framework_map import (
+    COMPILE_PARTS,
+    DEFINITION,
+    FRAMEWORKS,
+    OTHER_PARTS,
+    FrameworkMap,
+    Site,
+    stated_versions,
+)
 from npu_graph.source_map import Place, find_places
 
 from . import source_tree
@@ -23,12 +35,21 @@ MAX_RELEASES_SHOWN = 12
 
 
 class Framework(NamedTuple):
-    """One framework: its map, the release in question ('' when unknown; `exact` when it is in the map), its sources."""
+    """One framework.
+
+    Attributes:
+        map: its map.
+        release: the one in question, '' when unknown.
+        exact: whether the release is in the map, and not the nearest to it.
+        tree: its sources on disk.
+        alike: the wheels of one release of torch_npu, one for each PyTorch; () for a single one.
+    """
 
     map: FrameworkMap
     release: str
     exact: bool
     tree: source_tree.Tree | None
+    alike: tuple[str, ...] = ()
 
 
 class Finder:
@@ -39,6 +60,7 @@ class Finder:
         texts: what is asked, which may state a version.
         folders: knowledge folders.
         source: the folder of --source; without it installations on the path are looked for.
+        wheels: the wheels of torch_npu in question, [] when that is not known.
     """
 
     def __init__(
@@ -47,15 +69,17 @@ class Finder:
         texts: Sequence[str],
         folders: Sequence[Path],
         source: source_tree.Tree | None,
+        wheels: Sequence[str] = (),
     ) -> None:
         self.versions = versions
-        self._texts, self._folders, self._source = texts, folders, source
+        self._texts, self._folders, self._source, self._wheels = texts, folders, source, wheels
         self._frameworks: list[Framework] | None = None
 
     def find(self, text: str) -> list[dict[str, Any]]:
         """Return the match records of a name, a frame or a message; [] when no map has it."""
         if self._frameworks is None:
-            self._frameworks = [self._load(name) for name in FRAMEWORKS if not self.versions or name in self.versions]
+            names = [name for name in FRAMEWORKS if name in self.versions] or [*FRAMEWORKS, COMPILE_PARTS]
+            self._frameworks = [self._load(name) for name in names]
         found = [item for framework in self._frameworks if framework.map.releases for item in _find(text, framework)]
         here = [
             (site, own, fits) for site, own, fits in found if not own.release or own.map.lines_in(site, own.release)
@@ -66,6 +90,9 @@ class Finder:
     def _load(self, name: str) -> Framework:
         framework_map = FrameworkMap.load(name, self._folders)
         tree = _tree_of(framework_map, self._source)
+        if name == COMPILE_PARTS:
+            alike = tuple(wheel for wheel in self._wheels if wheel in framework_map.releases)
+            return Framework(framework_map, alike[0] if alike else "", bool(alike), tree, alike)
         stated = [version for text in self._texts for version in stated_versions(text, name)]
         asked = self.versions.get(name) or ""
         version = asked or (stated[0] if len(set(stated)) == 1 else "") or (tree.version if tree is not None else "")
@@ -127,13 +154,17 @@ def _function_of(place: Place, framework: Framework) -> Site | None:
 def _record(site: Site, framework: Framework, fits: Sequence[str]) -> dict[str, Any]:
     framework_map, release = framework.map, framework.release
     lines = framework_map.lines_in(site, release) if release else ()
+    by_release = _lines_by_release(site, framework_map)
+    if any(framework_map.lines_in(site, wheel) != lines for wheel in framework.alike):
+        by_release = {wheel: _joined(framework_map.lines_in(site, wheel)) for wheel in framework.alike}
+        release, lines = "", ()
     shown = None
     if framework.tree is not None:
         statement = _statement(site)
         newest = next((value for _, value in reversed(site.changes) if value), ())
         shown = source_tree.read_site(framework.tree, site.file, (lines or newest or (1,))[0], statement)
     return {
-        "repo": framework_map.repository,
+        "repo": repository_of(site.file) or framework_map.repository,
         "ref": framework_map.origins.get(release),
         "file": site.file,
         "installed_file": site.file,
@@ -147,7 +178,7 @@ def _record(site: Site, framework: Framework, fits: Sequence[str]) -> dict[str, 
         "message": site.message or _statement(site),
         "stage": None,
         "meaning": {"en": "", "zh": ""},
-        "lines_by_release": _lines_by_release(site, framework_map),
+        "lines_by_release": by_release,
         "members": _members(site, framework) if _statement(site).startswith("class ") else [],
         "members_release": release or framework_map.releases[-1],
         "release": release or None,
@@ -183,11 +214,15 @@ def _statement(site: Site) -> str:
 def _lines_by_release(site: Site, framework_map: FrameworkMap) -> dict[str, str]:
     """Return the lines of the newest releases in which they change."""
     changes = [
-        (framework_map.releases[index], "+".join(map(str, lines)) or "-")
+        (framework_map.releases[index], _joined(lines))
         for index, lines in site.changes
         if index < len(framework_map.releases)
     ]
     return dict(changes[-MAX_RELEASES_SHOWN:])
+
+
+def _joined(lines: Sequence[int]) -> str:
+    return "+".join(map(str, lines)) or "-"
 
 
 def _tree_of(framework_map: FrameworkMap, source: source_tree.Tree | None) -> source_tree.Tree | None:

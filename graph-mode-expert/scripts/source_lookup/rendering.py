@@ -32,10 +32,10 @@ WORDS = {
         "没有这样的图模式接口,图模式核心里也没有这个函数",
     ),
     "unknown_why": (
-        "no site of the graph core or the mapped parts of vllm-ascend, vllm, sglang and xllm; check the spelling, or"
-        " read the installed file: other parts of them, CANN and PyTorch are not mapped",
-        "图模式核心以及 vllm-ascend、vllm、sglang、xllm 的已映射部分都没有;请核对拼写,或直接读已安装的文件:"
-        "它们的其余部分、CANN 和 PyTorch 不在映射表中",
+        "no site of torch_npu's graph core and compile parts or the mapped parts of vllm-ascend, vllm, sglang and xllm;"
+        " check the spelling, or read the installed file: other parts of them, CANN and PyTorch are not mapped",
+        "torch_npu 图模式核心与编译部分以及 vllm-ascend、vllm、sglang、xllm 的已映射部分都没有;"
+        "请核对拼写,或直接读已安装的文件:它们的其余部分、CANN 和 PyTorch 不在映射表中",
     ),
     "other": (
         "this line is that of another release: {}",
@@ -88,7 +88,11 @@ def render_answer(record: dict[str, Any], zh: bool, mark: Any, everything: bool)
     if release["known_from"]:
         lines[0] += f"; {WORDS['known_from'][zh]} {release['known_from']}"
     lines += _inference_lines(release, zh)
-    of_frameworks = all("release" in match for result in record["results"] for match in result["matches"] or [{}])
+    of_frameworks = all(
+        "release" in match and not match["file"].startswith("torch_npu/")
+        for result in record["results"]
+        for match in result["matches"] or [{}]
+    )
     if of_frameworks or record.get("only_frameworks"):
         lines = []  # only places in frameworks, which torch_npu's release says nothing about
     for result in record["results"]:
