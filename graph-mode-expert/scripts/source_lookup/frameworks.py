@@ -29,6 +29,7 @@ from . import source_tree
 # Where the images of vLLM-Ascend keep the projects that they install in place.
 _WORKSPACES = ("/vllm-workspace/vllm-ascend", "/vllm-workspace/vllm", "/sgl-workspace/sglang/python")
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*")
+_OWN_NAME = re.compile(r"[A-Z_.:]")
 MAX_MATCHES = 6
 # As for torch_npu: a longer table would bury the answer.
 MAX_RELEASES_SHOWN = 12
@@ -108,6 +109,8 @@ class Finder:
 def _find(text: str, framework: Framework) -> list[tuple[Site, Framework, list[str]]]:
     """Return the sites of a text, each with the releases that a frame's line fits."""
     name = text.strip().rstrip("() ")
+    if _NAME.fullmatch(name) and framework.map.name == COMPILE_PARTS and not _OWN_NAME.search(name):
+        return []  # a plain word (stream) is no name of torch_npu's
     if _NAME.fullmatch(name):
         return [(site, framework, []) for site in framework.map.named(name)]
     found: list[tuple[Site, Framework, list[str]]] = []
