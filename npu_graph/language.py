@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _CHINESE_SHARE = 0.02
 _CHINESE_LINE = 0.4
+_CHINESE_TITLE = 4
 _SAMPLE = 20000
 EDGE_LINES = 3
 
@@ -22,6 +23,8 @@ def detect_language(text: str) -> str:
     # A question stands before or after a pasted log, whatever the log is in.
     written = [line for line in text.split("\n") if line.strip()]
     edges = written[:EDGE_LINES] + written[-EDGE_LINES:]
+    if written and sum(map(_is_chinese, written[0])) >= _CHINESE_TITLE:
+        return "zh"  # the title, over a template and a log in English
     return "zh" if any(8 <= sum(map(_is_chinese, line)) > len(line) * _CHINESE_LINE for line in edges) else "en"
 
 

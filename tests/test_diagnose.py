@@ -178,6 +178,12 @@ class TestLanguage:
         assert record["input"]["language"] == "zh"
         assert record["report"]["overview"].startswith("结论")
 
+    def test_a_chinese_title_over_a_template_in_english_is_answered_in_chinese(self, diagnose_text: Diagnose) -> None:
+        template = "### Your current environment\n\n" + "Python version: 3.11 (64-bit runtime)\n" * 40
+        text = f"[Bug]: FULL cudagraph 导致算子报错\n\n{template}RuntimeError: graph capture failed\n"
+        assert diagnose_text(text)["input"]["language"] == "zh"
+        assert diagnose_text(text.replace("导致算子报错", "breaks 算子"))["input"]["language"] == "en"
+
     def test_the_language_can_be_chosen(self, diagnose_text: Diagnose) -> None:
         text = EXAMPLE.read_text(encoding="utf-8")
         assert diagnose_text(text, language="zh")["report"]["overview"].startswith("结论")

@@ -163,6 +163,39 @@ FRAME = (
 )
 
 
+# A refusal of an operator's tiling, as a worker logs it: what was refused stands in CANN's own line.
+TILING = """\
+(EngineCore_DP0 pid=31) ERROR 02-03 04:05:06 [core.py:900] RuntimeError: op_symint:build/CMakeFiles/torch_npu.dir/\
+compiler_depend.ts:77 NPU function error: call aclnnSomeAttention failed, error code is 561002
+(EngineCore_DP0 pid=31) ERROR 02-03 04:05:06 [core.py:900] [ERROR] 2026-02-03-04:05:06 (PID:31, Device:0, RankID:-1) \
+ERR00100 PTA call acl api failed.
+(EngineCore_DP0 pid=31) ERROR 02-03 04:05:06 [core.py:900] EZ9999: Inner Error!
+(EngineCore_DP0 pid=31) ERROR 02-03 04:05:06 [core.py:900] EZ9999[PID: 31] 2026-02-03-04:05:06.123.456 (EZ9999):  {said}\
+[FUNC:CheckLengths][FILE:some_tiling.cpp][LINE:12]
+(EngineCore_DP0 pid=31) ERROR 02-03 04:05:06 [core.py:900]         TraceBack (most recent call last):
+(EngineCore_DP0 pid=31) ERROR 02-03 04:05:06 [core.py:900]        rtKernelLaunch failed: 507035[FUNC:Launch][FILE:a.cc][LINE:1]
+"""
+
+
+class TestWhatCannSays:
+    def test_the_sentence_that_names_the_refused_values_is_shown(self, diagnose_text: Diagnose) -> None:
+        said = "the query has 48 rows, the last length is 45"
+        record = diagnose_text(TILING.format(said=said))
+        assert record["first_cause"]["said"] == [said]
+        assert f"CANN says: {said}" in render_text(record)
+        assert f"CANN says: `{said}`" in render_markdown(record)
+
+    @pytest.mark.parametrize(
+        "said", ["rtStreamSynchronize execute failed, reason=[stream is captured]", "Inner Error!"]
+    )
+    def test_what_says_only_that_something_failed_is_not(self, diagnose_text: Diagnose, said: str) -> None:
+        assert diagnose_text(TILING.format(said=said))["first_cause"]["said"] == []
+
+    def test_what_the_message_holds_is_not_said_twice(self, diagnose_text: Diagnose) -> None:
+        text = "RuntimeError: E89999: lengths 48 and 45 differ here[FUNC:Check][FILE:a.cc][LINE:1], graph capture\n"
+        assert diagnose_text(text)["first_cause"]["said"] == []
+
+
 class TestPlacesToReadOn:
     @pytest.mark.parametrize(
         ("file", "repository", "shown"),

@@ -23,6 +23,7 @@ def diagnosis(record: dict[str, Any]) -> str:
         f"stage {record['stage']['value']} ({record['stage']['confidence']}), layer {record['layer']['value']}, "
         f"owner {record['owner']['value']}",
         f"first cause, line {first['line']}: {first['type']}: {first['message'][:300]}" if first else "",
+        *[f"CANN says: {said}" for said in (first["said"] if first else [])],
         report["root_cause"],
         f"fix now: {fix['short_term']}" if fix["short_term"] else "",
         f"fix for good: {fix['long_term']}" if fix["long_term"] else "",

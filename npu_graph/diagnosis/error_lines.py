@@ -228,6 +228,26 @@ def words_of(text: str) -> str:
     return found.group(1).strip() if found else reason_of(text)
 
 
+# A sentence of CANN behind its code, or before the place in its sources that it was said at.
+_SAID_OF_CODE = re.compile(r"\b[EW][A-Z0-9]\d{4}\)?: {1,4}(?:\[PID: ?\d{1,9}\] )?(\S.{8,300}?)(?:\[FUNC:|$)")
+_SAID_AT = re.compile(r"(\S.{8,300}?) ?\[FUNC:")
+_STAMP = re.compile(r"^\[PID: ?\d{1,9}\] |^\d{4}-\d\d-\d\d-[\d:.]{8,18} ")
+# What says no more than that something failed, and its number.
+_SAYS_NOTHING = re.compile(
+    r"^(?:inner error|traceback|rt\w{1,60} (?:execut\w{1,4} )?failed|solution|possible cause)|execut\w{1,4} failed, reason=",
+    re.IGNORECASE,
+)
+
+
+def sentences_of(text: str) -> list[str]:
+    """Return what the lines of CANN in a failure's text say of it in words; those beside a code first."""
+    lines = [line.strip() for line in text.split("\n")]
+    beside = [said.group(1) for said in map(_SAID_OF_CODE.search, lines) if said]
+    others = [said.group(1) for said in map(_SAID_AT.search, lines) if said and not _SAID_OF_CODE.search(said.string)]
+    bare = [_STAMP.sub("", _STAMP.sub("", words)).strip() for words in beside + others]
+    return list(dict.fromkeys(words for words in bare if " " in words and not _SAYS_NOTHING.search(words)))
+
+
 def reason_of(text: str) -> str:
     """Return CANN's reason string (`reason=...`), or ''."""
     found = _REASON.search(text)

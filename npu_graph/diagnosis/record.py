@@ -12,7 +12,7 @@ from npu_graph.codes import CodeBook
 from npu_graph.diagnosis.anchors import find_anchors
 from npu_graph.diagnosis.classification import PHASES
 from npu_graph.diagnosis.environment import find_releases
-from npu_graph.diagnosis.error_lines import CodeMention, words_of
+from npu_graph.diagnosis.error_lines import CodeMention, sentences_of, words_of
 from npu_graph.diagnosis.first_cause import Failure, FirstCause, SetAside
 from npu_graph.diagnosis.framework_places import find_named, read_compile_parts, read_frameworks, release_records
 from npu_graph.diagnosis.later_fixes import find_histories, find_known_issues, find_later_fixes
@@ -28,6 +28,7 @@ SCHEMA = "npu-graph/diagnosis/1"
 MAX_CASES = 3
 MAX_CODES = 20
 MAX_REASON = 200
+MAX_SAID = 2
 _SAYS_WHERE = compile_on_use(r"(?:at \d{1,6}:\d{1,6}:?)?\s*")
 # What the team found then saves the reader a second command; a long one is read with kb.py show.
 _TOLD_OF_CASE = ("direct_cause", "fix_now", "fix_for_good", "sources")
@@ -142,6 +143,7 @@ def _first_cause_record(primary: Failure | None, aside: Sequence[SetAside], lang
     return {
         "type": primary.type,
         "message": _full_message(primary)[:1000],
+        "said": [words for words in sentences_of(primary.text) if words not in primary.message][:MAX_SAID],
         "line": primary.line,
         "frame": {"file": frame.file, "line": frame.line, "function": frame.function} if frame else None,
         "wrapped_by": [

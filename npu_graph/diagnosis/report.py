@@ -45,6 +45,7 @@ _WORDS = {
         "Layer": "Layer",
         "Owner": "Owner",
         "First cause": "First cause",
+        "Said": "CANN says",
         "line": "line",
         "Set aside": "Set aside (consequences, not causes)",
         "Codes": "Codes",
@@ -126,6 +127,7 @@ _WORDS = {
         "Layer": "层级",
         "Owner": "责任方",
         "First cause": "首个原因",
+        "Said": "CANN 报告",
         "line": "行",
         "Set aside": "已排除（连带报错，不是原因）",
         "Codes": "错误码",
@@ -308,6 +310,7 @@ def _cause_details(record: dict[str, Any], words: dict[str, Any], mark: Any) -> 
         rows.append(
             f"- {words['First cause']} ({words['line']} {first['line']}){words[':']}{mark(name + first['message'][:400])}"
         )
+        rows += [f"  - {words['Said']}{words[':']}{mark(said)}" for said in first["said"]]
         if first["frame"]:
             place = f"{first['frame']['file']}:{first['frame']['line']}"
             rows.append(f"  - {mark(place)} {mark(first['frame']['function'])}")
