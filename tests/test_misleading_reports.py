@@ -173,3 +173,81 @@ def test_a_chinese_question_around_an_english_log_is_answered_in_chinese(first: 
     question = "我的服务在图捕获的时候卡住了，请问是什么原因？\n"
     assert diagnose_text(question + log if first else log + question)["input"]["language"] == "zh"
     assert diagnose_text(log + "why does it hang while capturing?\n")["input"]["language"] == "en"
+
+
+# --- failures beside the graph, and in what a compiler wrote ------------------------------------------------------
+
+NAME_ERROR = "NameError: name 'loop_y1' is not defined"
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "torch.compile with the inductor backend on NPU fails for one kernel in training\n{error}\n",
+        "图模式 torch.compile 编译 triton kernel 报错\n{error}\n",
+        "the generated code of torch.compile does not run on NPU\n{error}\n",
+    ],
+)
+def test_a_slip_in_what_a_compiler_wrote_is_not_the_users(around: str, diagnose_text) -> None:
+    record = diagnose_text(around.format(error=NAME_ERROR))
+    assert record["stage"]["value"] == "compile"
+    assert record["owner"]["value"] == "torch_compile"
+
+
+def test_a_slip_in_written_code_is_outside_graph_mode(diagnose_text) -> None:
+    assert diagnose_text(f"my NPU script stops in the second step\n{NAME_ERROR}\n")["verdict"] == "not_graph"
+
+
+COMMUNICATOR = """\
+Capturing ACL graphs (mixed prefill-decode, PIECEWISE):   0%|          | 0/9 [00:00<?, ?it/s]
+Warning: Waiting for pending NCCL work to finish before starting graph capture. (function operator())
+Traceback (most recent call last):
+  File "/srv/site-packages/trainer/sync.py", line 8, in start
+    self.comm = Communicator(group, device=self.device)
+  File "/srv/site-packages/vllm_ascend/distributed/device_communicators/pyhccl.py", line 90, in {function}
+    assert isinstance(device, torch.device)
+AssertionError
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "words", "stage"),
+    [
+        ("__init__", "", "not_graph"),
+        ("init_comm", "", "not_graph"),
+        ("all_reduce", "", "capture"),
+        ("__init__", "it only fails in graph mode, eager works\n", "capture"),
+    ],
+)
+def test_what_is_set_up_beside_a_finished_capture_is_outside_graph_mode(
+    function: str, words: str, stage: str, diagnose_text
+) -> None:
+    assert diagnose_text(words + COMMUNICATOR.format(function=function))["stage"]["value"] == stage
+
+
+def test_a_cut_traceback_still_says_where(diagnose_text) -> None:
+    text = (
+        "(Worker_TP0 pid=7) ERROR 02-03 04:05:06 [m.py:1] WorkerProc hit an exception.\n"
+        "(Worker_TP0 pid=7) ERROR 02-03 04:05:06 [m.py:1] Traceback (most recent call last):\n"
+        '(Worker_TP0 pid=7) ERROR 02-03 04:05:06 [m.py:1]   File "/w/vllm_ascend/worker/model_runner_v1.py", line 12, '
+        "in capture_model\n"
+    )
+    record = diagnose_text(text)
+    assert record["anchors"][0]["function"] == "capture_model"
+    assert record["missing"][0]["item"].startswith("the end of the stack")
+
+
+def test_jitter_of_the_step_time_is_about_performance(diagnose_text) -> None:
+    text = "TPOT jitter under load in graph mode, the acceptance rate of the draft varies from request to request\n"
+    assert diagnose_text(text)["stage"]["value"] == "performance"
+
+
+@pytest.mark.parametrize("text", ["graph mode only supports 32 or 64 heads", "this is not supported in graph mode"])
+def test_a_refused_option_of_graph_mode_has_a_stage(text: str, diagnose_text) -> None:
+    stage = diagnose_text(f"AssertionError: {text}\n")["stage"]
+    assert stage["value"] == "compile" and stage["confidence"] < 0.8
+
+
+def test_how_graph_mode_is_switched_on_is_not_asked_for_where_it_is_told(diagnose_text) -> None:
+    record = diagnose_text("torch.compile 的反向图编译失败，报 NoTritonConfigsError，eager 正常\n")
+    assert not any("grep -rnE" in item["how"] for item in record["missing"])

@@ -236,6 +236,14 @@ class TestWhereToFix:
         if owner in ("environment", "cann", "driver", "hccl"):
             assert where == ""
 
+    def test_an_installed_library_is_not_the_frameworks(self, diagnose_text: Diagnose) -> None:
+        text = (
+            FRAME.format(file="/srv/site-packages/triton/compiler/compiler.py").partition("ValueError")[0]
+            + "triton.compiler.errors.MLIRCompilationError: bishengir-compile: Cannot find option named 'Ascend310P3'!\n"
+        )
+        record = diagnose_text("vllm-ascend on 310P, aclgraph\n" + text)
+        assert record["verdict"] == "known" and record["report"]["fix"]["where"] == ""
+
 
 class TestNoFix:
     UNKNOWN = "torch 2.7.1, torch_npu 2.7.1, CANN 8.5.0, python3 -m vllm serve, npugraph capture\n" + FRAME.format(

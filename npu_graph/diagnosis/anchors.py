@@ -9,6 +9,7 @@ from npu_graph.diagnosis.error_lines import CallSite
 from npu_graph.diagnosis.first_cause import Failure
 from npu_graph.diagnosis.framework_places import Reading, find_source, is_explained, version_of
 from npu_graph.diagnosis.repositories import WHEEL, path_in_package, repository_of
+from npu_graph.diagnosis.tracebacks import Frame
 from npu_graph.expressions import compile_on_use
 from npu_graph.framework_map import COMPILE_PARTS
 from npu_graph.patterns import Pattern
@@ -21,6 +22,7 @@ _SOURCE = compile_on_use(r"([\w.-]+/[\w.-]+)@(\S+) (\S+\.\w{1,5})(?::(\d+)\S*)?(
 
 def find_anchors(
     primary: Failure | None,
+    frames: Sequence[Frame],
     sites: Sequence[CallSite],
     pattern: Pattern | None,
     version: str | None,
@@ -33,6 +35,7 @@ def find_anchors(
 
     Args:
         primary: the first cause.
+        frames: its stack, or one whose exception was cut off.
         sites: torch_npu call sites of the report.
         pattern: the established pattern.
         version: torch_npu as the report states it.
@@ -51,7 +54,7 @@ def find_anchors(
     if primary is not None and not anchors:
         raised = _of_message(f"{primary.type}: {text or primary.message}", source_map, releases)
     anchors += raised
-    for frame in reversed(primary.frames if primary is not None else []):
+    for frame in reversed(frames):
         repository = repository_of(frame.file)
         is_passed = repository == "pytorch/pytorch" and anchors or not repository and passes_on(frame.file)
         if not is_passed:

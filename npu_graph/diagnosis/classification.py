@@ -81,6 +81,7 @@ _STAGE_CLUES = _clues(
     ("compile", 2, r"fus(?:ed|ion).{0,60}(?:not take effect|not applied|skipped)|融合.{0,12}(?:未生效|不生效)|compilation_config\.mode|in warmup_torch_compile"),
     ("compile", 3, r"attempting to run meta|_subclasses/fake_tensor|torch_npu/op_plugin/meta/"),
     ("compile", 3, r"torch_npu/_inductor/|_acl_concrete_graph/(?:graph_pass|\w{0,20}fx2acl\w{0,20}|\w{0,20}pass(?:es)?)\.py"),
+    ("compile", 1, r"graph mode (?:only supports?|(?:is |are )?not supported)|not supported? (?:with|in|by|for) (?:the )?(?:acl ?|npu ?)?graph mode|\band graph mode only support"),
     ("compile", 2, r"acl ?graph does not support|graph is being compiled|graph mode is not supported|torchair/.{0,60}in compile\b"),
     ("env", 3, r"failed to find function|err00008|undefined symbol|cannot open shared object|libascendcl\.so|not in libopapi|cannot find option named 'ascend"),
     ("env", 2, r"only (?:on|fails on) (?:310|910|950)|310b\b.{0,80}(?:2070|not support|raises)|does not start.{0,80}310p|310p.{0,120}does not start"),
@@ -89,6 +90,7 @@ _STAGE_CLUES = _clues(
     ("accuracy", 3, r"differs? from eager|not (?:the )?same as eager|incorrect|corrupted|values? (?:are|is) wrong|结果不(?:对|一致)|答非所问"),
     ("accuracy", 3, r"repeats? until|repeat(?:s|ed|ing) (?:the same )?(?:token|word|character)|random outputs?|different text|precision (?:anomal|issue|problem|error)|scores? (?:of .{0,40})?drops?|同一个 ?(?:token|字|词)|重复输出|allclose.{0,20}false"),
     ("performance", 3, r"slow(?:er|s)?\b|throughput|\btpot\b|\bttft\b|speed drops|latency|host time|busy time|性能|吞吐|变慢|更慢|慢很多|空泡"),
+    ("performance", 2, r"jitter|抖动"),
     ("performance", 3, r"no (?:gain|benefit|speed-?up|improvement)|没有收益|无收益|per (?:decode )?step.{0,20}\bms\b|\bms\b.{0,20}per (?:decode )?step"),
 )  # fmt: skip
 
@@ -161,10 +163,13 @@ _NOT_GRAPH_LINES = (
     # A process that used the device before it forked.
     compile_on_use(r"cannot re-initialize npu in forked subprocess"),
 )
+_SLIP = compile_on_use(r"^(?:unboundlocalerror|nameerror|syntaxerror|indentationerror): ")
+# Where a compiler writes code, such a slip is in what it wrote.
+_WRITES_CODE = compile_on_use(r"inductor|triton.{0,80}kernel|generated (?:code|kernel)|notritonconfigs")
 # The same for the first cause alone: what would be noise elsewhere in a log.
 _NOT_GRAPH_FIRST = (
     # A name that Python itself cannot resolve: a slip in the code, whichever mode runs it.
-    compile_on_use(r"^(?:unboundlocalerror|nameerror|syntaxerror|indentationerror): "),
+    _SLIP,
     # A library or module that does not load fails before any graph is made.
     compile_on_use(
         r"^(?:importerror|modulenotfounderror): |^oserror: .{0,300}(?:undefined symbol|cannot open shared object)"
@@ -236,7 +241,9 @@ def decide_stage(lines: Sequence[Line], primary: Failure | None, pattern: Patter
 
 
 # Parts of a serving framework that run before or after the model, where no graph is at work.
-_NO_GRAPH_PARTS = compile_on_use(r"/vllm/v1/core/|/vllm/distributed/kv_transfer/|/vllm_ascend/distributed/kv_transfer/")
+_NO_GRAPH_PARTS = compile_on_use(
+    r"/vllm/v1/core/|/vllm(?:_ascend)?/distributed/(?:kv_transfer/|\S+ in (?:__init__|init_\w+)$)"
+)
 _GRAPH_FRAME = compile_on_use(
     r"graphs?\.py|graph_runner|_dummy_run|capture|aclgraph|acl_graph|dynamo/(?:torchair|npugraph_ex)/|torchair/core"
 )
@@ -249,6 +256,8 @@ _ONLY_WITH_GRAPH = compile_on_use(
     + STANDS_STILL
     + ")"
 )
+# Lines that a service prints on its way through a capture: they say where it was, not what failed.
+_PASSED_CAPTURE = compile_on_use(r"[^\n]{0,400}(?:before starting graph capture|capturing \w{2,8} ?graphs? ?\()[^\n]*")
 # Started without graph mode it works: a command that switches it off is then no sign that graph mode plays no part.
 _EAGER_WORKS = compile_on_use(
     r"(?:enforce.eager|disable-cuda-graph|\beager\b)(?: mode| 模式| path)?[^\n.,;。，；]{0,30}"
@@ -260,7 +269,7 @@ _EAGER_WORKS = compile_on_use(
 def _graph_plays_a_part(text: str, primary: Failure) -> bool:
     """Say whether anything ties a failure outside the model to the graph: the report's words, a frame, a device code."""
     return (
-        _ONLY_WITH_GRAPH.search(text) is not None
+        _ONLY_WITH_GRAPH.search(_PASSED_CAPTURE.sub("", text)) is not None
         or is_about_graph(f"{primary.type}: {primary.text}".lower())
         or speaks_of_device(primary.text)
         or _passes_a_graph(primary)
@@ -289,10 +298,12 @@ def _outside_graph_mode(text: str, lines: Sequence[Line], primary: Failure | Non
         return None
     first = f"{primary.type}: {primary.message}".lower()
     shown = [Evidence(primary.line, primary.text[:300])]
-    if not is_tied and any(expression.search(first) for expression in _NOT_GRAPH_FIRST):
+    is_generated = _SLIP.search(first) is not None and _WRITES_CODE.search(text) is not None
+    if not is_tied and not is_generated and any(expression.search(first) for expression in _NOT_GRAPH_FIRST):
         return Finding("not_graph", 0.6, shown)
     deepest = primary.frames[-1] if primary.frames else None
-    if deepest is not None and _NO_GRAPH_PARTS.search(deepest.file) and not _graph_plays_a_part(text, primary):
+    place = f"{deepest.file} in {deepest.function}" if deepest is not None else ""
+    if deepest is not None and _NO_GRAPH_PARTS.search(place) and not _graph_plays_a_part(text, primary):
         where = f'File "{deepest.file}", line {deepest.line}, in {deepest.function}'
         return Finding("not_graph", 0.6, [Evidence(deepest.at, where)])
     about_device = GRAPH_WORDS.search(text) or NPU_WORDS.search(text)
@@ -346,6 +357,8 @@ def decide_owner(text: str, primary: Failure | None, pattern: Pattern | None, la
             return Finding(inside, 0.6, [])
         if _OF_TORCH_COMPILE.search(low):
             return Finding("torch_compile", 0.6, [])
+    if by_code != "framework" and _is_of_compiler(text, primary):
+        return Finding("torch_compile", 0.5, [])
     if by_code:
         return Finding(by_code, 0.6 if layer in ("L0", "L1") else 0.5, [])
     return Finding("unknown", 0.0, [])
@@ -366,6 +379,16 @@ _OWNER_WORDS = (
 
 
 _OF_TORCH_COMPILE = compile_on_use(r"torch\._dynamo|torch\._inductor|internaltorchdynamoerror")
+
+_COMPILER_FILE = compile_on_use(r"/torch/_inductor/|/torch_npu/_inductor/|site-packages/triton/|torchinductor_\w")
+
+
+def _is_of_compiler(text: str, primary: Failure | None) -> bool:
+    """Say whether a failure is in what torch.compile writes or runs: by its deepest frame, without one by the words."""
+    if primary is not None and primary.frames:
+        return any(_COMPILER_FILE.search(frame.file) for frame in primary.frames[-2:])
+    return _WRITES_CODE.search(text.lower()) is not None
+
 
 # Parts of torch_npu that no user's argument reaches directly: an exception raised there is theirs to mend.
 _INTERNALS = (
@@ -402,6 +425,11 @@ def passes_on(file: str) -> bool:
     return _PASSES_ON.search(file) is not None
 
 
+def is_of_framework(file: str) -> bool:
+    """Say whether a file is of a serving or training framework."""
+    return _FRAMEWORK_PATH.search(file.lower()) is not None
+
+
 def _internal_owner(primary: Failure) -> str:
     """Return the part of torch_npu whose internals raised the exception, '' when another file did."""
     frame = _own_frame(primary)
@@ -416,7 +444,7 @@ def _code_owner(text: str, primary: Failure | None) -> str:
     """Return 'framework' or 'user_code' by whose frames, or whose words, the report contains; '' when neither."""
     frames = primary.frames if primary is not None else []
     own = [frame for frame in frames if not _LIBRARY_PATH.search(frame.file) or _FRAMEWORK_PATH.search(frame.file)]
-    if any(_FRAMEWORK_PATH.search(frame.file.lower()) for frame in own):
+    if any(is_of_framework(frame.file) for frame in own):
         return "framework"
     if own:
         return "user_code"

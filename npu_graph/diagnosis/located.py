@@ -27,7 +27,7 @@ from npu_graph.diagnosis.error_lines import (
 from npu_graph.diagnosis.first_cause import IN_A_LOG, Failure, FirstCause, find_first_cause
 from npu_graph.diagnosis.missing import Item, find_missing
 from npu_graph.diagnosis.reading import Report, read_report
-from npu_graph.diagnosis.tracebacks import find_exceptions
+from npu_graph.diagnosis.tracebacks import Frame, find_cut_frames, find_exceptions
 from npu_graph.expressions import compile_on_use
 from npu_graph.knowledge import Knowledge
 from npu_graph.language import detect_language
@@ -51,6 +51,7 @@ class Located(NamedTuple):
         codes: the codes in it.
         sites: the calls that its log lines name.
         cause: the first cause, and what was set aside.
+        frames: of the first cause, without one those of a traceback whose exception was cut off.
         matches: patterns, best first.
         known: the pattern that is established, None when none is.
         verdict: of the record.
@@ -65,6 +66,7 @@ class Located(NamedTuple):
     codes: list[CodeMention]
     sites: list[CallSite]
     cause: FirstCause
+    frames: list[Frame]
     matches: list[Match]
     known: Match | None
     verdict: str
@@ -81,10 +83,15 @@ def locate(inputs: Sequence[InputText], language: str, knowledge: Knowledge) -> 
     text = report.text
     codes = find_codes(report.lines)
     sites = find_call_sites(report.lines)
-    cause = find_first_cause(report.lines, find_exceptions(report.lines), sites, codes, find_log_errors(report.lines))
+    raised = find_exceptions(report.lines)
+    cause = find_first_cause(report.lines, raised, sites, codes, find_log_errors(report.lines))
     if cause.failure is None or _only_names_a_code(cause.failure):
         told = find_first_cause(report.lines, [], [], [], find_told_errors(report.lines))
         cause = _with_code(told, cause)
+    cut = find_cut_frames(report.lines) if not raised else []
+    if cause.failure is not None and cut:
+        # A line of a log before a traceback whose exception was not copied: the frames say where.
+        cause = cause._replace(failure=cause.failure._replace(frames=cut))
     primary = cause.failure
     echoes = "\n".join(item.failure.text for item in cause.wrapped_by)
     matches = _best_matches(report, primary, echoes, knowledge.patterns)
@@ -120,6 +127,7 @@ def locate(inputs: Sequence[InputText], language: str, knowledge: Knowledge) -> 
         codes,
         sites,
         cause,
+        primary.frames if primary is not None else cut,
         matches,
         known,
         verdict,

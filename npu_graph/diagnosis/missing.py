@@ -129,7 +129,8 @@ def find_missing(
     absent = _absent_versions(environment)
     if absent:
         wanted.append("versions")
-    if not decisive and not GRAPH_WORDS.search(low):
+    is_told = GRAPH_WORDS.search(low) or stage == "compile" and "torch.compile" in low
+    if not decisive and not is_told:
         wanted.append("graph_mode")
     if not decisive and not _has_reproduction(low):
         wanted.append("minimal_script")

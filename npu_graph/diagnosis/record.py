@@ -80,7 +80,15 @@ def diagnose(
         "schema": SCHEMA,
         **_classification(found, knowledge),
         "anchors": find_anchors(
-            primary, found.sites, pattern, _version_of_lines(environment), source_map, releases, readings, named
+            primary,
+            found.frames,
+            found.sites,
+            pattern,
+            _version_of_lines(environment),
+            source_map,
+            releases,
+            readings,
+            named,
         ),
         "environment": environment,
         "missing": as_records(found.missing, found.language),

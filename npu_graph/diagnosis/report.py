@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from npu_graph.diagnosis.classification import passes_on
+from npu_graph.diagnosis.classification import is_of_framework, passes_on
 from npu_graph.diagnosis.repositories import WHEEL, path_in_package, repository_of
 from npu_graph.framework_map import COMPILE_PARTS
 from npu_graph.known_issues import issue_text
@@ -378,17 +378,22 @@ _SOURCES_OF = {
 def _where(record: dict[str, Any]) -> str:
     """Return the place nearest to the failure in what the owner of the fix can change, '' when none is known."""
     repositories = _SOURCES_OF.get(record["owner"]["value"], ())
-    # A file of the standard library is of no repository either.
-    exact = [item for item in record["anchors"] if item["exact"] and (item["repo"] or not passes_on(item["file"]))]
+    exact = [item for item in record["anchors"] if item["exact"] and (item["repo"] or _is_own(item["file"]))]
     for repository in repositories:
         own = next((item for item in exact if item["repo"] == repository), None)
         if own is not None:
             return f"{own['file']}:{own['line']} ({own['function']})"
     # No release has the line: in the user's build it still is where the stack has it.
     frame = (record["first_cause"] or {}).get("frame")
-    if frame and repository_of(frame["file"]) in repositories and not passes_on(frame["file"]):
-        return f"{path_in_package(frame['file'])}:{frame['line']} ({frame['function']})"
-    return ""
+    if not frame or repository_of(frame["file"]) not in repositories:
+        return ""
+    is_his = repository_of(frame["file"]) or _is_own(frame["file"])
+    return f"{path_in_package(frame['file'])}:{frame['line']} ({frame['function']})" if is_his else ""
+
+
+def _is_own(file: str) -> bool:
+    """Say whether a file of no known repository can be of the user or a framework: not of an installed library."""
+    return is_of_framework(file) or "-packages/" not in file and not passes_on(file)
 
 
 def _no_fix(record: dict[str, Any]) -> str:

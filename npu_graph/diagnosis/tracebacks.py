@@ -76,6 +76,19 @@ def find_exceptions(lines: Sequence[Line]) -> list[Raised]:
     return sorted(raised, key=lambda item: item.order)
 
 
+def find_cut_frames(lines: Sequence[Line]) -> list[Frame]:
+    """Return the frames of the last traceback whose exception was cut off; [] when there is none."""
+    frames: list[Frame] = []
+    for line in lines:
+        found = _FRAME.match(line.text) if "line " in line.text else None
+        if _HEADER in line.text:
+            frames = []
+        elif found and len(frames) < MAX_FRAMES:
+            file, cut_file, number, function = found.groups()
+            frames.append(Frame(file or cut_file, int(number), (function or "").strip(), line.number))
+    return frames
+
+
 def _read_stream(lines: Sequence[tuple[int, Line]], chains: Iterator[int]) -> list[Raised]:
     raised: list[Raised] = []
     frames: list[Frame] = []
