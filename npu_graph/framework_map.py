@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Iterable, NamedTuple, Sequence
 
 from npu_graph.expressions import compile_on_use
+from npu_graph.framework_rows import Site, read_sites
 from npu_graph.plain_files import read_first
 from npu_graph.source_map import Place, fragment_of, fragment_score, message_score
 
@@ -80,25 +81,6 @@ _ORDER = {"dev": -4, "a": -3, "alpha": -3, "b": -2, "beta": -2, "rc": -1, "post"
 OTHER_PARTS = (("/_310p/", "310p"), ("/xlite/", "xlite"), ("/torchair/", "torchair"))
 
 
-class Site(NamedTuple):
-    """A place in a framework's sources. `changes` are (index of the release, lines from it on)."""
-
-    file: str
-    kind: str
-    function: str
-    message: str
-    changes: tuple[tuple[int, tuple[int, ...]], ...]
-
-    @property
-    def name(self) -> str:
-        """The function as its language writes it: `Class.method`, in C++ `Class::method`."""
-        return self.function if self.file.endswith(".py") else self.function.replace(".", "::")
-
-    @property
-    def last_name(self) -> str:
-        return self.function.rpartition(".")[2]
-
-
 class FrameworkMap:
     """One framework's map, read once. Look-ups never raise, whatever the text holds."""
 
@@ -107,6 +89,7 @@ class FrameworkMap:
         self.releases: list[str] = []
         self.origins: dict[str, str] = {}
         self._rows: dict[str, list[str]] = {}  # file -> its rows, split when asked for
+        self._sites: dict[str, list[Site | None]] = {}  # file -> its sites, once asked for
         self._files: dict[str, list[str]] = {}  # last part of a definition's name -> the files that have one
         rows: list[str] = []
         file = ""
@@ -141,7 +124,12 @@ class FrameworkMap:
 
     def sites_in(self, file: str) -> list[Site]:
         """Return the sites of a file, named as installed (vllm_ascend/worker/model_runner_v1.py)."""
-        return [site for site in (_site(file, row) for row in self._rows.get(file, ())) if site is not None]
+        return [site for site in self._read(file) if site is not None]
+
+    def _read(self, file: str) -> list[Site | None]:
+        if file not in self._sites:
+            self._sites[file] = read_sites(file, self._rows.get(file, ()), len(self.releases))
+        return self._sites[file]
 
     def named(self, name: str) -> list[Site]:
         """Return the definitions called so: by last name (`_dummy_run`), or with the class before it."""
@@ -182,14 +170,14 @@ class FrameworkMap:
         fragment = fragment if len(fragment) >= MIN_MESSAGE else ""
         found = []
         for file in self._rows:
-            for row in self._rows[file]:
+            for number, row in enumerate(self._rows[file]):
                 if row.startswith((DEFINITION + "\t", VARIABLE + "\t")):
                     continue
                 cells = row.split("\t")
                 message = cells[2] if len(cells) == 4 else ""
                 score = message_score(message, folded) or fragment_score(fragment, message)
                 if score:
-                    site = _site(file, row)
+                    site = self._read(file)[number]
                     if site is not None:
                         found.append((site, score))
         found.sort(key=lambda item: -item[1])
@@ -384,17 +372,3 @@ def version_key(version: str) -> tuple[tuple[int, ...], tuple[int, int]]:
         return (numbers, (0, 0))
     count = int(rest[1]) if len(rest) > 1 and rest[1].isdigit() else 0
     return (numbers, (_ORDER.get(rest[0], 0), count))
-
-
-def _site(file: str, row: str) -> Site | None:
-    cells = row.split("\t")
-    if len(cells) != 4:
-        return None
-    kind, function, message, packed = cells
-    changes = []
-    for item in packed.split(" "):
-        index, _, lines = item.partition(":")
-        if not index.isdecimal():
-            return None
-        changes.append((int(index), tuple(int(line) for line in lines.split("+") if line.isdecimal())))
-    return Site(file, kind, function, message, tuple(changes))

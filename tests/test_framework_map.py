@@ -555,7 +555,7 @@ def test_measuring_reads_tags_and_archives_and_check_tells_a_change(tmp_path: Pa
     path = bundle / "knowledge" / MAP_FOLDER / "vllm-ascend.tsv"
     check = [*command, "--git", f"vllm-ascend={clone}", "--check"]
     assert subprocess.run(check, check=False, **run).returncode == 0  # type: ignore[call-overload]
-    path.write_text(path.read_text(encoding="utf-8").replace("1:4", "1:5"), encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace("\t1:1\n", "\t1:2\n"), encoding="utf-8")
     assert subprocess.run(check, check=False, **run).returncode == 1  # type: ignore[call-overload]
     assert subprocess.run(command, check=False, **run).returncode == 3  # type: ignore[call-overload]
     path.write_text(

@@ -30,6 +30,7 @@ from source_sites import Site, failure_sites_of, function_spans, streamed_sites_
 
 from npu_graph import cli
 from npu_graph.framework_map import DEFINITION, DEPRECATED, MAP_FOLDER, MAP_SUFFIX, MIN_MESSAGE, VARIABLE, version_key
+from npu_graph.framework_rows import Packer
 
 FOLDER = Path(__file__).resolve().parents[1] / "knowledge" / MAP_FOLDER
 
@@ -250,12 +251,12 @@ def write_map(framework: Framework, sources: Sources) -> str:
         f"framework\t{framework.name}\t{framework.repository}\t{framework.package}",
         *(f"release\t{version}\t{sources.releases[version]}" for version in releases),
     ]
-    file = ""
+    file, packer = "", Packer(releases)
     for key in sorted(sources.lines, key=lambda key: (key.file, *_first_place(sources.lines[key], releases), key)):
         if key.file != file:
-            file = key.file
+            file, packer = key.file, Packer(releases)
             out.append(f"file\t{file}")
-        out.append("\t".join((key.kind, key.function, key.message, _packed(sources.lines[key], releases))))
+        out.append("\t".join((key.kind, key.function, key.message, packer.pack(sources.lines[key]))))
     return "\n".join(out) + "\n"
 
 
@@ -263,17 +264,6 @@ def _first_place(lines: Lines, releases: Sequence[str]) -> tuple[int, int]:
     """Return a site's place in its newest release, which orders the map as the file is read."""
     newest = max(index for index, release in enumerate(releases) if release in lines)
     return (-newest, lines[releases[newest]][0])
-
-
-def _packed(lines: Lines, releases: Sequence[str]) -> str:
-    packed: list[str] = []
-    before: tuple[int, ...] = ()
-    for index, release in enumerate(releases):
-        value = lines.get(release, ())
-        if value != before:
-            packed.append(f"{index}:{'+'.join(map(str, value)) or '-'}")
-            before = value
-    return " ".join(packed)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,13 +13,13 @@ from npu_graph.framework_map import (
     OTHER_PARTS,
     Fit,
     FrameworkMap,
-    Site,
     fit_releases,
     mentioned,
     own_path,
     span,
     stated_versions,
 )
+from npu_graph.framework_rows import Site
 from npu_graph.source_map import Place, Release
 
 # Named functions that are shown: more would bury those of the stack.

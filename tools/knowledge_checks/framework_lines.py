@@ -7,7 +7,8 @@ from pathlib import Path
 
 from knowledge_checks.findings import Outcome
 from knowledge_checks.sources import Sources
-from npu_graph.framework_map import COMPILE_PARTS, DEFINITION, MAP_FOLDER, MAP_SUFFIX, VARIABLE, FrameworkMap, Site
+from npu_graph.framework_map import COMPILE_PARTS, DEFINITION, MAP_FOLDER, MAP_SUFFIX, VARIABLE, FrameworkMap
+from npu_graph.framework_rows import Site
 
 
 def check(root: Path, sources: Sources) -> Outcome:

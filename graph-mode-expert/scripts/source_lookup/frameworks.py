@@ -19,9 +19,9 @@ from npu_graph.framework_map import (
     FRAMEWORKS,
     OTHER_PARTS,
     FrameworkMap,
-    Site,
     stated_versions,
 )
+from npu_graph.framework_rows import Site
 from npu_graph.source_map import Place, find_places
 
 from . import source_tree
