@@ -91,13 +91,13 @@ def zip_bytes(files: list[tuple[str, bytes]], when: int) -> bytes:
     """Return a zip archive of the files."""
     packed = io.BytesIO()
     date = time.gmtime(max(when, ZIP_EPOCH))[:6]
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files:
             info = zipfile.ZipInfo(f"{BUNDLE_NAME}/{name}", date)
             info.compress_type = zipfile.ZIP_DEFLATED
             info.create_system = 3  # Unix, so that the mode counts
             info.external_attr = (0o100000 | file_mode(content)) << 16
-            archive.writestr(info, content)
+            archive.writestr(info, content, compresslevel=9)  # a ZipInfo does not take the archive's level
     return packed.getvalue()
 
 
