@@ -150,3 +150,12 @@ def test_a_release_whose_wheels_differ_has_a_line_for_each() -> None:
 
 def test_only_serving_frameworks_are_looked_in_where_one_is_asked_for() -> None:
     assert locate("get_axis_dtype", "--framework", "vllm-ascend") == []
+
+
+def test_a_change_of_torch_npu_tells_its_lines_in_the_wheel_of_the_release(parts: FrameworkMap) -> None:
+    arguments = ("get_axis_dtype", "tiling_expr", "--project", "torch_npu==2.8.0", "--function", "get_axis_dtype")
+    answer = json.loads(run_script("graph-mode-expert/scripts/find_fix.py", *arguments, "--output", "json").stdout)
+    (site,) = parts.named("get_axis_dtype")
+    places = [place for item in answer["results"] for place in item["places"] if place["file"] == site.file]
+    told = [place["lines"].get("get_axis_dtype") for place in places]
+    assert told and all(lines in (None, list(parts.lines_in(site, "2.8.0"))) for lines in told) and any(told)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from npu_graph import bundle, cli
 from npu_graph.fix_index import INDEXES, MAX_VERSION, FixIndex, Query
-from npu_graph.framework_map import DEFINITION, FRAMEWORKS, FrameworkMap
+from npu_graph.framework_map import COMPILE_PARTS, DEFINITION, FRAMEWORKS, FrameworkMap
 from npu_graph.known_issues import KnownIssues, issue_record, issue_text
 from npu_graph.language import has_chinese
 from npu_graph.markdown import code_span
@@ -81,6 +81,7 @@ class Asked(NamedTuple):
         releases: those that it means.
         exact: whether they are the version itself, and not the nearest to it.
         map: where the project's functions stand.
+        map_release: as the map calls the release; '' when no map has it.
     """
 
     history: FixIndex
@@ -88,6 +89,7 @@ class Asked(NamedTuple):
     releases: tuple[str, ...]
     exact: bool
     map: FrameworkMap
+    map_release: str
 
 
 def read_projects(given: Sequence[str], folders: Sequence[Path]) -> list[Asked]:
@@ -109,10 +111,18 @@ def read_projects(given: Sequence[str], folders: Sequence[Path]) -> list[Asked]:
             raise cli.CommandError(f"the index of {name} is not in the bundle: install it again", cli.ABSENT)
         version = cli.one_line(version.strip(), MAX_VERSION)
         releases, exact = find_releases(index, version, folders) if version else ((), True)
-        has_lines = name in FRAMEWORKS and len(releases) == 1
-        framework = FrameworkMap.load(name, folders) if has_lines else FrameworkMap()
-        asked.append(Asked(index, version, releases, exact, framework))
+        asked.append(Asked(index, version, releases, exact, *_find_map(name, releases, folders)))
     return asked
+
+
+def _find_map(name: str, releases: Sequence[str], folders: Sequence[Path]) -> tuple[FrameworkMap, str]:
+    """Return where a project's functions stand, and the release as that map calls it; of torch_npu the wheel."""
+    if len(releases) != 1 or name not in (*FRAMEWORKS, COMPILE_PARTS):
+        return FrameworkMap(), ""
+    release = releases[0]
+    if name == COMPILE_PARTS:
+        release = SourceMap.load(folders).releases[release].wheel
+    return FrameworkMap.load(name, folders), release
 
 
 def find_releases(index: FixIndex, version: str, folders: Sequence[Path]) -> tuple[tuple[str, ...], bool]:
@@ -161,7 +171,7 @@ def _place(file: str, names: Sequence[str], asked: Asked) -> dict[str, Any]:
     lines: dict[str, list[int]] = {}
     for site in asked.map.sites_in(file):
         if site.kind == DEFINITION and site.last_name in names:
-            lines.setdefault(site.last_name, []).extend(asked.map.lines_in(site, asked.releases[0]))
+            lines.setdefault(site.last_name, []).extend(asked.map.lines_in(site, asked.map_release))
     return {"file": file, "functions": list(names), "lines": lines}
 
 

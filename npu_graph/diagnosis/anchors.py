@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, NamedTuple, Sequence
 
 from npu_graph.diagnosis.classification import passes_on
 from npu_graph.diagnosis.error_lines import CallSite
-from npu_graph.diagnosis.first_cause import Failure
 from npu_graph.diagnosis.framework_places import Reading, find_source, is_explained, version_of
+from npu_graph.diagnosis.located import Located
 from npu_graph.diagnosis.repositories import WHEEL, path_in_package, repository_of
-from npu_graph.diagnosis.tracebacks import Frame
 from npu_graph.expressions import compile_on_use
 from npu_graph.framework_map import COMPILE_PARTS
-from npu_graph.patterns import Pattern
 from npu_graph.source_map import LOST_NAME, Match, Place, Release, SourceMap
 
 MAX_ANCHORS = 6
@@ -20,41 +18,42 @@ MAX_ANCHORS = 6
 _SOURCE = compile_on_use(r"([\w.-]+/[\w.-]+)@(\S+) (\S+\.\w{1,5})(?::(\d+)\S*)?(?: (\S.*))?")
 
 
-def find_anchors(
-    primary: Failure | None,
-    frames: Sequence[Frame],
-    sites: Sequence[CallSite],
-    pattern: Pattern | None,
-    version: str | None,
-    source_map: SourceMap | None = None,
-    releases: Sequence[Release] = (),
-    frameworks: Sequence[Reading] = (),
-    named: Sequence[dict[str, Any]] = (),
-) -> list[dict[str, Any]]:
+class LookUp(NamedTuple):
+    """What places are looked up in.
+
+    Attributes:
+        version: torch_npu as the report states it, else as its lines tell.
+        source_map: by which a lost file name is found again, and a message's line in a release.
+        releases: those that the report can be about; one or several with the same line make a place exact.
+        readings: what the report tells about the frameworks, for the version of their frames.
+    """
+
+    version: str | None
+    source_map: SourceMap
+    releases: Sequence[Release]
+    readings: Sequence[Reading]
+
+
+def find_anchors(found: Located, look_up: LookUp, named: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return where to read on: the report's own call sites and frames (exact), the raise site, the pattern's sources.
 
     Args:
-        primary: the first cause.
-        frames: its stack, or one whose exception was cut off.
-        sites: torch_npu call sites of the report.
-        pattern: the established pattern.
-        version: torch_npu as the report states it.
-        source_map: by which a lost file name is found again, and a message's line in a release.
-        releases: the releases that the report can be about; one or several with the same line make it exact.
-        frameworks: what the report tells about the frameworks, for the version of their frames.
+        found: what failed.
+        look_up: what places are looked up in.
         named: anchors of the functions that the report names outside its stack.
     """
+    version, source_map, releases, frameworks = look_up
+    primary, pattern = found.cause.failure, found.known.pattern if found.known is not None else None
     anchors: list[dict[str, Any]] = []
-    source_map = source_map or SourceMap()
     text = primary.text if primary is not None else ""
-    for site in sites:
+    for site in found.sites:
         if not site.code or primary is None or f":{site.file_line} " in text:
             anchors.append(_of_site(site, version, source_map, releases))
     raised: list[dict[str, Any]] = []
     if primary is not None and not anchors:
         raised = _of_message(f"{primary.type}: {text or primary.message}", source_map, releases)
     anchors += raised
-    for frame in reversed(frames):
+    for frame in reversed(found.frames):
         repository = repository_of(frame.file)
         is_passed = repository == "pytorch/pytorch" and anchors or not repository and passes_on(frame.file)
         if not is_passed:
@@ -67,9 +66,9 @@ def find_anchors(
     anchors = [*anchors[: MAX_ANCHORS - len(named)], *named]
     if pattern is not None:
         for source in pattern.sources:
-            found = _SOURCE.fullmatch(source)
-            if found:
-                repository, revision, file, line, function = found.groups()
+            named_place = _SOURCE.fullmatch(source)
+            if named_place:
+                repository, revision, file, line, function = named_place.groups()
                 if any(item["exact"] and item["file"] == file and item["function"] == function for item in anchors):
                     continue  # the same place, already known to the line
                 anchors.append(

@@ -9,7 +9,7 @@ from npu_graph.case_format import Case
 from npu_graph.cases import SIMILAR_FROM, similar_cases
 from npu_graph.cli import InputText, one_line
 from npu_graph.codes import CodeBook
-from npu_graph.diagnosis.anchors import find_anchors
+from npu_graph.diagnosis.anchors import LookUp, find_anchors
 from npu_graph.diagnosis.classification import PHASES
 from npu_graph.diagnosis.environment import find_releases
 from npu_graph.diagnosis.error_lines import CodeMention, sentences_of, words_of
@@ -79,17 +79,7 @@ def diagnose(
     record: dict[str, Any] = {
         "schema": SCHEMA,
         **_classification(found, knowledge),
-        "anchors": find_anchors(
-            primary,
-            found.frames,
-            found.sites,
-            pattern,
-            _version_of_lines(environment),
-            source_map,
-            releases,
-            readings,
-            named,
-        ),
+        "anchors": find_anchors(found, LookUp(_version_of_lines(environment), source_map, releases, readings), named),
         "environment": environment,
         "missing": as_records(found.missing, found.language),
         "report": {},
