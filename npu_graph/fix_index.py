@@ -30,6 +30,7 @@ _WORD = compile_on_use(r"[A-Za-z_][A-Za-z0-9_]{2,80}|\d{5,6}|#\d{2,6}|[\u4e00-\u
 _LOW_WORD = compile_on_use(r"[a-z_][a-z0-9_]{2,80}|\d{5,6}|#\d{2,6}")
 _CHINESE = compile_on_use(r"[\u4e00-\u9fff]{2,40}")
 _NUMBER = re.compile(r"[0-9]{1,3}$")
+_NUMBER_BEHIND = re.compile(r"\s*\([#!]\d+\)$")
 _PART = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z])|\d{2,}")
 # Words that most titles have: they tell nothing.
 _COMMON_WORDS = """
@@ -170,6 +171,11 @@ class FixIndex:
         """Say whether a version is newer than every release of the index."""
         return all(version_key(version) > version_key(release.partition("/")[0]) for release in self.releases)
 
+    def holds(self, fix: Fix, releases: Collection[str]) -> bool:
+        """Say whether every one of some releases holds a change; no for none."""
+        own = {index for index, release in enumerate(self.releases) if release in releases}
+        return bool(own) and own <= fix.held
+
     def is_later(self, fix: Fix, releases: Collection[str]) -> bool:
         """Say whether a change came after releases: not all of them hold it, and no older one alone does."""
         own = {index for index, release in enumerate(self.releases) if release in releases}
@@ -219,17 +225,35 @@ class FixIndex:
             if score:
                 scored.append((score, row, words, own))
         scored.sort(key=lambda item: (-item[0], item[1]))
-        found: list[Found] = []
+        found: dict[tuple[str, tuple[str, ...]], Found] = {}
+        held: set[tuple[str, tuple[str, ...]]] = set()
+        least = 0.0
         for score, row, words, own in scored:
             fix = _fix(row)
+            same = (_NUMBER_BEHIND.sub("", fix.title).lower(), tuple(file for file, _ in fix.places))
+            if same in held or self.holds(fix, releases):
+                held.add(same)
+                found.pop(same, None)
+                continue
+            if len(found) == most and same not in found:
+                if score < least * TWIN_SCORE:
+                    break
+                continue
             touched = {name for _, names in fix.places for name in names} if touching else set()
             if self.is_later(fix, releases) and (not touching or touched & set(touching)):
                 telling = sorted(words, key=lambda word: (-told[word], word))
                 rare = sum(counts[word] <= RARE * len(self._rows) for word in words)
-                found.append(Found(fix, score, tuple(own), tuple(telling[:MAX_SHARED]), rare))
-                if len(found) == most:
-                    break
-        return found
+                item = Found(fix, score, tuple(own), tuple(telling[:MAX_SHARED]), rare)
+                if same not in found or self._is_nearer(fix, found[same].fix, releases):
+                    found[same] = item._replace(score=found[same].score) if same in found else item
+                least = found[same].score
+        return list(found.values())
+
+    def _is_nearer(self, fix: Fix, other: Fix, releases: Collection[str]) -> bool:
+        """Say whether of two picks of one change the first alone is in a release for the user's PyTorch."""
+        lines = {release.partition("/")[2] for release in releases}
+        own, others = (self.first_release(item, releases).partition("/")[2] for item in (fix, other))
+        return own in lines and others not in lines
 
 
 # How much a function of the failing stack counts, how many times as much a word of the first cause as one of the
@@ -241,6 +265,9 @@ TITLE_LENGTH = 12
 PART_WEIGHT = 0.35
 NAME_WEIGHT = 1.6
 MAX_SHARED = 6
+# One change that was picked for several PyTorch lines has a row for each where its title is too short to tell it from
+# others: they score almost alike.
+TWIN_SCORE = 0.9
 # A word that more changes have (of all, as a share) is one of most reports.
 RARE = 0.03
 # commit, day, releases, title, places, words

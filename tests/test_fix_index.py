@@ -132,6 +132,34 @@ fix\tbroken
 """
 
 
+TWINS = """\
+repository\tp\to/p\tabcdef1234 2026-01-01
+release\t1.0/2.7.1
+release\t1.0/2.8.0
+release\t2.0/2.7.1
+release\t2.0/2.8.0
+release\t3.0/2.8.0
+fix\t4444444444\t2026-01-04\t2\tfix tiling (#4)\tp/t.py:tiling\t
+fix\t5555555555\t2026-01-04\t3-4\tfix tiling (#5)\tp/t.py:tiling\t
+fix\t6666666666\t2026-01-05\t-\tfix tiling (#6)\tp/other.py:tiling\t
+fix\t7777777777\t2026-01-06\t4\tFix the tiling of a kernel (#7)\tp/t.py:tiling\t
+"""
+
+
+@pytest.mark.parametrize(
+    ("release", "shown"),
+    [
+        ("1.0/2.7.1", ["#4", "#6", "#7"]),
+        ("1.0/2.8.0", ["#5", "#6", "#7"]),
+        ("2.0/2.8.0", ["#6", "#7"]),  # it holds its own pick, so it does not lack the other
+    ],
+)
+def test_one_change_that_was_picked_for_each_pytorch_is_shown_once(release: str, shown: list[str]) -> None:
+    found = titles(FixIndex(TWINS), "tiling", release)
+    assert sorted(re.findall(r"#\d", " ".join(found))) == shown
+    assert len(FixIndex(TWINS).search(Query("tiling", "", ()), [release], 1)) == 1
+
+
 def test_what_only_an_older_release_has_is_not_later() -> None:
     index = FixIndex(TSV)
     assert [title[-3:-1] for title in titles(index, "capture", "2.0/2.7.1")] == ["#3"]
