@@ -424,6 +424,8 @@ def test_nothing_found_is_said_to_prove_nothing() -> None:
         (("x", "--project", "vllm-ascend==0.0.1"), "no such release; the index has 0.9.1 to"),
         (("x", "--project", "torch_npu==99"), "no such release"),
         (("x", "--project", "vllm-ascend==2.10.0"), "no such release"),
+        (("x", "--project", "torch_npu==26.1.0; rm"), "no such release"),
+        (("x", "--project", "vllm-ascend==0.18.0 or later"), "no such release"),
         (("x", "--project", "xllm==0.7.0", "--project", "xllm==0.8.0"), "xllm is given twice"),
         (("x", "--most", "0"), "expected 1 to 100"),
     ],

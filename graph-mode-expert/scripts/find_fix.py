@@ -15,6 +15,7 @@ Exit codes: 0 changes or known issues were found, 1 none was, 2 wrong usage, 3 n
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
@@ -37,6 +38,7 @@ SHOWN_PLACES = 3
 SHOWN_FUNCTIONS = 4
 # Whose releases are those of torch_npu.
 OF_TORCH_NPU = ("torch_npu", "torchair", "op-plugin")
+_VERSION = re.compile(r"[vV]?\d[\w.+/-]*")
 _PROJECT_NAMES = {name.replace("_", "-"): name for name in INDEXES}
 EXAMPLES = (
     "python3 find_fix.py update_stream deadlock draft --project vllm-ascend==0.18.0",
@@ -139,7 +141,7 @@ def find_releases(index: FixIndex, version: str, folders: Sequence[Path]) -> tup
         releases = tuple(release for release in known if release) or index.newest_before(version.lstrip("vV"))
     else:
         releases, exact = index.find_release(version)
-    if not releases:
+    if not releases or not _VERSION.fullmatch(version):
         raise cli.CommandError(
             f"--project {index.name}=={version}: no such release; the index has {index.releases[0]} to "
             f"{index.releases[-1]}"
