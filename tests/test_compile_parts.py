@@ -148,6 +148,12 @@ def test_a_release_whose_wheels_differ_has_a_line_for_each() -> None:
     }
 
 
+def test_the_record_has_every_place_of_a_name_and_the_text_says_how_many_more() -> None:
+    found = locate("__init__", "--framework", "vllm-ascend==0.18.0")
+    shown = run_script(LOCATE, "__init__", "--framework", "vllm-ascend==0.18.0").stdout.decode()
+    assert len(found) > 20 and f"{len(found) - 6} more; --all prints them" in shown
+
+
 def test_only_serving_frameworks_are_looked_in_where_one_is_asked_for() -> None:
     assert locate("get_axis_dtype", "--framework", "vllm-ascend") == []
 
